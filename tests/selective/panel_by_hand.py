@@ -47,12 +47,13 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
                 np.stack([p.correct for p in each], 1), np.stack([p.score for p in each], 1)
             )
     rows = [
-        (family, epsilon, rate, math.nan if family == "MCDO" else 0.5 + rate / 10, rate == 1.0)
+        (family, epsilon, rate, math.nan if family == "MCDO" else 0.5 + rate / 10, 1, rate == 1.0)
         for family in ("plain", "MCDO")
         for epsilon in epsilons
         for rate in (0.1, 1.0)
     ]
-    rates = pd.DataFrame(rows, columns=["family", "epsilon", "rate", "accuracy", "chosen"])
+    columns = ["family", "epsilon", "rate", "accuracy", "trainings", "chosen"]
+    rates = pd.DataFrame(rows, columns=columns)
     spent = [
         (family, epsilon, models, 1.5, epsilon / 2, epsilon)
         for family, models in (("plain", 1), ("MCDO", 1), ("DE", 5))

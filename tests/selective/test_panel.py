@@ -16,6 +16,8 @@ from lib.studies.interplay.panel import (
     Panel,
     PanelSettings,
     calibrated,
+    decide,
+    leading,
     run_imbalance,
     run_panel,
     settings_for,
@@ -55,7 +57,11 @@ def test_no_two_models_share_their_randomness():
     for family in FAMILIES:
         for epsilon in SETTINGS.epsilons:
             seeds += [c.seed for c in SETTINGS.configs(family, epsilon, 1.0)]
-            seeds += [c.seed for c in SETTINGS.tuning(family, epsilon)]
+            for repetition in range(4):
+                tuning = SETTINGS.tuning(family, epsilon, repetition=repetition)
+                seeds += [c.seed for c in tuning]
+    for rare in SETTINGS.with_rare_class((0.5,), 2, dict.fromkeys(SETTINGS.epsilons, 1.0)).values():
+        seeds += [c.seed for c in rare.configs]
     assert len(seeds) == len(set(seeds))
 
 
@@ -157,6 +163,71 @@ def test_the_better_rate_on_validation_points_is_taken(panel):
         assert rows.loc[rows["chosen"], "accuracy"].item() == rows["accuracy"].max()
     plain = panel.rates.query("family == 'plain' and epsilon == inf")
     assert plain.set_index("rate")["chosen"].to_dict() == {0.01: False, 1.0: True}
+
+
+def test_several_trainings_decide_between_the_two_best_rates(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
+    three = replace(SETTINGS, families=("plain",), rates=(0.01, 0.3, 1.0), rate_seeds=3)
+    found = run_panel(three)
+    data = three.data.load()
+    for epsilon, rows in found.rates.groupby("epsilon"):
+        rows = rows.set_index("rate")
+        first = run_rates(three.tuning("plain", epsilon), data)
+        best = sorted(first, key=lambda rate: -first[rate])[:2]
+        assert rows["trainings"].to_dict() == {r: 3 if r in best else 1 for r in first}
+        each = [first]
+        each += [run_rates(three.tuning("plain", epsilon, best, r), data) for r in (1, 2)]
+        for rate in best:
+            mean = np.mean([accuracies[rate] for accuracies in each])
+            assert rows.loc[rate, "accuracy"] == pytest.approx(mean)
+        chosen = rows.index[rows["chosen"]].item()
+        assert chosen in best
+        assert rows.loc[chosen, "accuracy"] == rows.loc[best, "accuracy"].max()
+        [config] = {c.learning_rate for c in three.configs("plain", epsilon, chosen)}
+        assert config == chosen
+
+
+def run_rates(configs, data):
+    results = train_many(configs, data.training, data.validation)
+    return {
+        c.learning_rate: np.mean(r.logits.argmax(1) == data.validation_labels)
+        for c, r in zip(configs, results, strict=True)
+    }
+
+
+def test_decisions_between_rates_err_as_often_as_they_should():
+    rng, n = np.random.default_rng(11), 20_000
+    gap, sd = 0.006, 0.006  # the spread of one training's accuracy, as on Fashion-MNIST
+    for trainings in (1, 3):
+        draws = rng.normal(0, sd, (n, 2, trainings)) + np.array([[0.0], [gap]])
+        wrong = np.mean(
+            [decide(dict(zip((1.0, 2.0), d.tolist(), strict=True))) == 1.0 for d in draws]
+        )
+        error = special.ndtr(-gap / (sd * math.sqrt(2 / trainings)))
+        assert wrong == pytest.approx(error, abs=4 * math.sqrt(error * (1 - error) / n))
+
+
+def test_two_rounds_lose_less_accuracy_than_one_training_a_rate():
+    rng, n, sd = np.random.default_rng(12), 20_000, 0.006
+    true = {1.0: 0.83, 2.0: 0.845, 4.0: 0.852, 8.0: 0.855, 16.0: 0.848}
+    lost = {}
+    for trainings in (1, 3):
+        each = []
+        for _ in range(n):
+            tried = {rate: [a + sd * rng.normal()] for rate, a in true.items()}
+            for rate in leading(tried):
+                tried[rate] += (true[rate] + sd * rng.normal(size=trainings - 1)).tolist()
+            each.append(max(true.values()) - true[decide(tried)])
+        lost[trainings] = np.mean(each), np.std(each) / math.sqrt(n)
+    # Three trainings of the two best lose about two thirds of what one training a rate does.
+    assert lost[3][0] < 0.8 * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
+
+
+def test_equal_rates_are_decided_alike_everywhere():
+    assert leading({4.0: [0.5], 1.0: [0.5], 2.0: [0.5]}) == [1.0, 2.0]
+    assert decide({2.0: [0.1, 0.2, 0.3], 1.0: [0.3, 0.2, 0.1], 4.0: [0.9]}) == 1.0
+    assert decide({0.1: []}) == 0.1
 
 
 def test_imbalance(panel, tmp_path, monkeypatch):

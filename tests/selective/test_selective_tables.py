@@ -138,7 +138,7 @@ def test_rates_budgets_and_words():
     assert table.loc[("mlp", "plain"), "epsilon = ∞"] == "1* (0.600)"  # the largest
     assert table.loc[("mlp", "MCDO"), "epsilon = 3"] == "1*"
     for rates, word in (((0.1, 0.2, 0.3), "0.2 (0.500)"), ((0.2,), "0.2 (0.500)")):
-        rows = [("plain", 1.0, rate, 0.5, rate == 0.2) for rate in rates]
+        rows = [("plain", 1.0, rate, 0.5, 1, rate == 0.2) for rate in rates]
         tried = pd.DataFrame(rows, columns=made.rates.columns)
         inner = studies.chosen_rates({"mlp": replace(made, rates=tried)})
         # Neither the least nor the most, or the only one.

@@ -67,14 +67,15 @@ def test_all_trainings_are_counted():
 def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     settings = settings_for(
-        "digits", "mlp", steps=4, n_seeds=2, rates=(0.1, 0.2), free_rates=(0.1,), members=2,
+        "digits", "mlp", steps=4, n_seeds=2, rates=(0.1, 0.2, 0.4), free_rates=(0.1,), members=2,
+        rate_seeds=3,
         epsilons=(float("inf"), 3.0), families=("plain", "DE"),
     )  # fmt: skip
     monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     run_panel(settings)
     trained = sum(len(each["configs"]) for each in stored(tmp_path))
     planned = settings.planned()
-    assert trained == sum(len(job.configs) for job in planned) == 2 * 2 + 2 * (2 + 4)
+    assert trained == sum(len(job.configs) for job in planned) == 2 * (3 + 2 * 2) + 2 * (2 + 4)
 
 
 def stored(folder):

@@ -70,6 +70,7 @@ class PanelSettings:
     # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
+    rate_seeds: int = 1  # Trainings that decide between the two best rates, the first one included
     families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
     entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
     dropout: float = 0.1  # For MCDO; P1's 0.1
@@ -101,22 +102,25 @@ class PanelSettings:
             for m, change in enumerate(models)
         )
 
-    def tuning(self, family: str, epsilon: float) -> tuple[TrainingConfig, ...]:
-        """Trainings that choose the learning rate, rate by rate.
+    def tuning(
+        self, family: str, epsilon: float, rates: Sequence[float] = (), repetition: int = 0
+    ) -> tuple[TrainingConfig, ...]:
+        """Trainings that choose the learning rate, rate by rate; of all rates if none are given.
 
         SelectiveNet's is chosen by the model of target coverage 1, which is to be right everywhere.
         """
-        models = self._models(family, epsilon)
+        models, every = self._models(family, epsilon), self.rates_at(epsilon)
         return tuple(
             replace(
                 self.training,
                 epsilon=epsilon,
                 learning_rate=rate,
                 checkpoint_every=None,
-                seed=self._seed(family, epsilon, number, 0) + 50_000_000,
+                seed=self._seed(family, epsilon, number, 0) + 50_000_000 + 1_000_000 * repetition,
                 **models[-1],
             )
-            for number, rate in enumerate(self.rates_at(epsilon))
+            for number, rate in enumerate(every)
+            if rate in (rates or every)
         )
 
     @property
@@ -130,6 +134,21 @@ class PanelSettings:
             (f, e): ManyTrainings(self.tuning(f, e), self.data, points="validation")
             for f, e in self.places
             if len(self.rates_at(e)) > 1
+        }
+
+    def finals(
+        self, leading: Mapping[tuple[str, float], Sequence[float]]
+    ) -> dict[tuple[str, float], ManyTrainings]:
+        """Further trainings that decide between the leading rates, repetition by repetition."""
+        if self.rate_seeds == 1:
+            return {}
+        return {
+            place: ManyTrainings(
+                tuple(c for r in range(1, self.rate_seeds) for c in self.tuning(*place, rates, r)),
+                self.data,
+                points="validation",
+            )
+            for place, rates in leading.items()
         }
 
     def trainings(
@@ -163,11 +182,13 @@ class PanelSettings:
         }
 
     def planned(self, keep: Sequence[float] = (), rare_seeds: int = 1) -> list[ManyTrainings]:
-        """All trainings; the first of the rates stands in for those to be chosen."""
+        """All trainings; the first of the rates stand in for those to be chosen."""
         rates = {place: self.rates_at(place[1])[0] for place in self.places}
         plain = {e: rates["plain", e] for e in self.epsilons}
+        searches = self.searches()
         return [
-            *self.searches().values(),
+            *searches.values(),
+            *self.finals({place: self.rates_at(place[1])[:2] for place in searches}).values(),
             *self.trainings(rates).values(),
             *self.with_rare_class(keep, rare_seeds, plain).values(),
         ]
@@ -262,7 +283,8 @@ def plain_panel(parameters: Mapping[str, Any], dataset: str, **others: Any) -> P
 
 def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
     """The panel of a chapter's parameters, on the data that are at hand."""
-    given = {name: parameters[name] for name in (*_SHARED, "n_seeds", "checkpoint_every")}
+    names = (*_SHARED, "n_seeds", "rate_seeds", "checkpoint_every")
+    given = {name: parameters[name] for name in names}
     given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
 
@@ -291,7 +313,8 @@ class Panel:
     # shape (seeds, t, n): Predicted classes of the plain family's intermediate models, the final
     # one last
     checkpoints: Mapping[float, npt.NDArray[np.integer]]
-    # ``family``, ``epsilon``, ``rate``, ``accuracy`` on the validation points, ``chosen``
+    # ``family``, ``epsilon``, ``rate``, ``accuracy`` on the validation points (a mean over
+    # ``trainings``), ``chosen``
     rates: pd.DataFrame
     # What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``, ``spent``
     # by all models of a seed together
@@ -306,8 +329,15 @@ class Panel:
 
 def run_panel(settings: PanelSettings) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
-    tuned = _run(settings.searches())
-    table = _rates(settings, tuned)
+    first = settings.searches()
+    tuned = _run(first)
+    tried = _accuracies(first, tuned)
+    finals = settings.finals({place: leading(found) for place, found in tried.items()})
+    decided = _run(finals)
+    for place, found in _accuracies(finals, decided).items():
+        for rate, accuracies in found.items():
+            tried[place][rate] += accuracies
+    table = _rates(settings, tried)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
     runs = _run(settings.trainings(chosen))
     labels = next(iter(runs.values())).arrays["labels"]
@@ -327,7 +357,8 @@ def run_panel(settings: PanelSettings) -> Panel:
         spent.append(_spent(family, epsilon, run, settings))
     order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
-    spent, seconds = pd.DataFrame(spent), _seconds([*tuned.values(), *runs.values()])
+    seconds = _seconds([*tuned.values(), *decided.values(), *runs.values()])
+    spent = pd.DataFrame(spent)
     return Panel(settings, labels, predictions, selective, checkpoints, table, spent, seconds)
 
 
@@ -443,16 +474,51 @@ def _spent(
     }
 
 
-def _rates(settings: PanelSettings, tuned: Mapping[tuple[str, float], StoredRun]) -> pd.DataFrame:
+#: Accuracies of the trainings with each learning rate.
+Tried = dict[float, list[float]]
+
+
+def leading(tried: Tried) -> list[float]:
+    """Give the two rates of the highest accuracy, of equal ones the smaller first."""
+    return sorted(tried, key=lambda rate: (-np.mean(tried[rate]), rate))[:2]
+
+
+def decide(tried: Tried) -> float:
+    """Give the rate of the highest mean accuracy, among those that most trainings were made with.
+
+    Those few were the best by a first training.  What this loses is simulated in the tests.
+    """
+    if len(tried) == 1:
+        return next(iter(tried))
+    most = max(map(len, tried.values()))
+    rates = [rate for rate in sorted(tried) if len(tried[rate]) == most]
+    return rates[first_largest([np.mean(tried[rate]) for rate in rates])]
+
+
+def _accuracies(
+    jobs: Mapping[Any, ManyTrainings], runs: Mapping[Any, StoredRun]
+) -> dict[Any, Tried]:
+    found: dict[Any, Tried] = {place: {} for place in jobs}
+    for place, job in jobs.items():
+        for config, model in zip(job.configs, runs[place].metrics["models"], strict=True):
+            found[place].setdefault(config.learning_rate, []).append(model["accuracy"])
+    return found
+
+
+def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:
     rows = []
     for family, epsilon in settings.places:
-        rates = settings.rates_at(epsilon)
-        accuracy, best = [math.nan] * len(rates), 0
-        if (family, epsilon) in tuned:
-            accuracy = [m["accuracy"] for m in tuned[family, epsilon].metrics["models"]]
-            best = first_largest(accuracy)
+        each = tried.get((family, epsilon), {rate: [] for rate in settings.rates_at(epsilon)})
+        best = decide(each)
         rows += [
-            {"family": family, "epsilon": epsilon, "rate": r, "accuracy": a, "chosen": i == best}
-            for i, (r, a) in enumerate(zip(rates, accuracy, strict=True))
+            {
+                "family": family,
+                "epsilon": epsilon,
+                "rate": rate,
+                "accuracy": np.mean(found) if found else math.nan,
+                "trainings": len(found),
+                "chosen": rate == best,
+            }
+            for rate, found in each.items()
         ]
     return pd.DataFrame(rows)
