@@ -322,6 +322,21 @@ def both_better(pairs: pd.DataFrame) -> tuple[int, int]:
     return int(better.sum()), len(change)
 
 
+def by_epochs(table: pd.DataFrame) -> pd.DataFrame:
+    """Settings that differ in their epochs alone: what those of more have over those of fewer.
+
+    ``noise``, a ratio (of all steps), and changes of ``accuracy`` and of the methods' differences
+    from SR; between neighbouring numbers of epochs.
+    """
+    rows = []
+    for _, of in table.groupby([name for name in SETTING if name != "epochs"], sort=False):
+        of = of.sort_values("epochs")
+        for fewer, more in itertools.pairwise(of.to_dict("records")):
+            row = {name: more[name] - fewer[name] for name in ("accuracy", *SHOWN)}
+            rows.append(row | {"noise": more["all noise"] / fewer["all noise"]})
+    return pd.DataFrame(rows, columns=["noise", "accuracy", *SHOWN])
+
+
 def averages(found: NoiseMap) -> pd.DataFrame:
     """Averages of the last models by their part: settings better and worse than SR, and means."""
     cells = found.cells[found.cells["method"].str.contains(" of the last ")]
