@@ -198,7 +198,7 @@ def run_rates(configs, data):
 
 def test_decisions_between_rates_err_as_often_as_they_should():
     rng, n = np.random.default_rng(11), 20_000
-    gap, sd = 0.006, 0.006  # the spread of one training's accuracy, as on Fashion-MNIST
+    gap, sd = 0.004, 0.004  # trainings on Fashion-MNIST spread by 0.001 to 0.005
     for trainings in (1, 3):
         draws = rng.normal(0, sd, (n, 2, trainings)) + np.array([[0.0], [gap]])
         wrong = np.mean(
@@ -209,7 +209,7 @@ def test_decisions_between_rates_err_as_often_as_they_should():
 
 
 def test_two_rounds_lose_less_accuracy_than_one_training_a_rate():
-    rng, n, sd = np.random.default_rng(12), 20_000, 0.006
+    rng, n, sd = np.random.default_rng(12), 20_000, 0.004
     true = {1.0: 0.83, 2.0: 0.845, 4.0: 0.852, 8.0: 0.855, 16.0: 0.848}
     lost = {}
     for trainings in (1, 3):
@@ -220,8 +220,8 @@ def test_two_rounds_lose_less_accuracy_than_one_training_a_rate():
                 tried[rate] += (true[rate] + sd * rng.normal(size=trainings - 1)).tolist()
             each.append(max(true.values()) - true[decide(tried)])
         lost[trainings] = np.mean(each), np.std(each) / math.sqrt(n)
-    # Three trainings of the two best lose about two thirds of what one training a rate does.
-    assert lost[3][0] < 0.8 * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
+    # Three trainings of the two best lose about half of what one training a rate does.
+    assert lost[3][0] < 0.7 * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
 
 
 def test_equal_rates_are_decided_alike_everywhere():
