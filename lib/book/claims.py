@@ -82,6 +82,9 @@ class Claim:
     slack : float, optional
         How far beyond the bound the interval may end and the claim be reproduced: for a level that
         is kept exactly, whose interval always reaches beyond. Refuted it is at the bound itself.
+    leeway : float, optional
+        How far the value may be off for a reason that its interval leaves out (`why` says which):
+        the interval decides when it is clear of the bound by more.
     fewest : int, optional
         With it the value decides, whose own error the bounds allow for (`why` says how); from fewer
         runs a hit is undecided.
@@ -124,6 +127,7 @@ class Claim:
     at_most: float | None = None
     across: str | None = None
     slack: float = 0.0
+    leeway: float = 0.0
     fewest: int | None = None
     in_range: bool = False
     cells: int = 1
@@ -151,6 +155,7 @@ class Claim:
         if self.fewest:
             return f"{words}, over at least {self.fewest} {self.across}"
         known = f", known to {self.slack:g}" if self.slack else ""
+        known += f", clear by {self.leeway:g}" if self.leeway else ""
         return f"{words}{known}, by the interval over {self.across}" if self.across else words
 
     @property
@@ -230,14 +235,21 @@ def read_claims(path: Path) -> dict[str, Claim]:
 
 def _check_chance(claim: Claim, name: str) -> None:
     """A random quantity says what its interval is over; an exact one has none."""
-    ways = {"slack": claim.slack, "fewest": claim.fewest, "in_range": claim.in_range}
+    ways = {
+        "slack": claim.slack,
+        "leeway": claim.leeway,
+        "fewest": claim.fewest,
+        "in_range": claim.in_range,
+    }
     given = [key for key, value in ways.items() if value]
     if claim.kind == "exact" and (claim.across or given):
         raise ClaimError(f"{name} is exact: it can have no {', '.join(given) or 'across'}")
     if claim.kind != "exact" and not claim.across:
         raise ClaimError(f"{name} is of kind {claim.kind} and lacks across")
-    if claim.slack < 0 or (claim.slack and (claim.tolerance is not None or claim.fewest)):
-        raise ClaimError(f"{name}: slack must be positive and beside at_least or at_most alone")
+    for key in ("slack", "leeway"):
+        beside = claim.tolerance is not None or claim.fewest
+        if ways[key] < 0 or (ways[key] and beside):
+            raise ClaimError(f"{name}: {key} must be positive and beside at_least or at_most alone")
     if claim.fewest is not None and (not isinstance(claim.fewest, int) or claim.fewest < 2):
         raise ClaimError(f"{name}: fewest must be an integer of at least 2, got {claim.fewest!r}")
     if claim.in_range and not (claim.fewest and claim.tolerance is not None):
@@ -327,11 +339,12 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
         if not claim.holds(evidence.value):
             return False, ""
         return (None, lacking) if few else (True, "")
-    if evidence.high < low or evidence.low > high:
+    if evidence.high + claim.leeway < low or evidence.low - claim.leeway > high:
         return False, ""
     # Strictly inside: an interval that only touches the bound does not exclude it.
-    above = math.isinf(low) or evidence.low > low - claim.slack
-    if above and (math.isinf(high) or evidence.high < high + claim.slack):
+    beyond = claim.slack - claim.leeway
+    above = math.isinf(low) or evidence.low > low - beyond
+    if above and (math.isinf(high) or evidence.high < high + beyond):
         return True, ""
     bare = math.isinf(evidence.low) and math.isinf(evidence.high)
     return None, f"number of {claim.across}: {evidence.n}, which tell no spread" if bare else ""

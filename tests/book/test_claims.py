@@ -115,6 +115,8 @@ def test_scale_follows_from_the_parameters():
         ({"at_least": 0, "slack": 0.1}, "is exact: it can have no slack"),
         (CHANCE | {"slack": -0.1}, "slack must be positive"),
         (CHANCE | {"slack": 0.1, "fewest": 3}, "slack must be positive and beside"),
+        (CHANCE | {"leeway": -0.1}, "leeway must be positive"),
+        (CHANCE | {"leeway": 0.1, "fewest": 3}, "leeway must be positive and beside"),
         (CHANCE | {"fewest": 1}, "fewest must be an integer of at least 2, got 1"),
         (CHANCE | {"fewest": 20, "in_range": True}, "in_range needs reported, tolerance"),
     ],

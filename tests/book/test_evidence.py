@@ -223,6 +223,18 @@ def test_a_level_is_kept_if_it_is_known_to_be_nearly_kept():
         assert judge(claim, Evidence(0.06, low, high, 9), {}).verdict == verdict
 
 
+def test_what_an_interval_leaves_out_keeps_both_verdicts_open():
+    claim = make(at_least=0.0, leeway=0.02)
+    assert claim.criterion == "at least 0, clear by 0.02, by the interval over trainings"
+    for low, high, verdict in (
+        (0.021, 0.05, REPRODUCED),
+        (0.019, 0.05, UNDECIDED),
+        (-0.05, -0.019, UNDECIDED),
+        (-0.05, -0.021, NOT_REPRODUCED),
+    ):
+        assert judge(claim, Evidence((low + high) / 2, low, high, 5), {}).verdict == verdict
+
+
 def test_few_shuffles_reproduce_but_do_not_refute():
     claim = make(kind="statistical", reported=0.5, tolerance=0.0005, fewest=20, in_range=True)
     inside, outside = np.linspace(0.4, 0.6, 20), np.linspace(0.6, 0.7, 20)
