@@ -50,7 +50,7 @@ schedule: str = "constant"  # {constant, cosine} of the learning rate
 checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
 rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose from
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
-rate_seeds: int = 1  # [1, 50] trainings that decide between the two best rates
+rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
 families: list[str] = [
     "plain",
     "MCDO",
@@ -274,15 +274,15 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # Every method at every budget, over several seeds. The learning rate is chosen for each way of
 # training and each budget by itself, by accuracy on validation points that are neither trained nor
 # evaluated on. One training a rate (of an ensemble one member, of SelectiveNet the model that
-# answers everything) leaves two of the rates; between them the mean of
-# {value}`interplay.rate_seeds` trainings decides on Fashion-MNIST, the first one on other data,
-# where another draw may move a score by more than its interval says: intervals are over trainings
-# at the rate that was chosen. The rare class has the rates of all data. (The choice is not
-# accounted for; nor is it in P1.) Deep ensembles and SelectiveNet share the budget among their five
-# models. As in P1, the loss has an {term}`entropy regularization` of 0.01, and {term}`SAT` and
-# {term}`deep gamblers` are ranked by the softmax response of their classifier; own scores of those
-# that were trained are shown below. One after another the trainings of this page took
-# {value}`interplay.trained_seconds:duration`.
+# answers everything) finds the best; in the main run on Fashion-MNIST the mean of
+# {value}`interplay@standard.rate_seeds` trainings then decides between it and its neighbours, in
+# all others the first one. Intervals are over trainings at the rate that was chosen: another draw
+# of these choices, or of the validation points, may move a score by more than its interval says.
+# The rare class has the rates of all data. No budget counts the choice; nor does P1's. Deep
+# ensembles and SelectiveNet share the budget among their five models. As in P1, the loss has an
+# {term}`entropy regularization` of 0.01, and {term}`SAT` and {term}`deep gamblers` are ranked by
+# the softmax response of their classifier; own scores of those that were trained are shown below.
+# One after another the trainings of this page took {value}`interplay.trained_seconds:duration`.
 #
 # Where an end of the list of rates was chosen (a star in the table of rates, of each run its own),
 # a better one may lie beyond.
@@ -296,7 +296,7 @@ chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 tuned = studies.chosen_rates(panels)
-caption = "Learning rate chosen on validation points (* of several the least or most), its accuracy"
+caption = "Rate chosen on validation points (* of several the least or most), mean accuracy there"
 chapter.table(tuned, "rates", caption, aside=True)
 
 # %%

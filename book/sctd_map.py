@@ -113,6 +113,7 @@ chapter.values(
     pairs_step=studies.ordered_pairs(table, "noise")[0],
     pairs_all=by_all,
     longer=len(longer := studies.by_epochs(table)),
+    fewest_epochs=int(table["epochs"].min()),
     longer_noise=studies.mean_or_zero(longer["noise"]),
     longer_accuracy=studies.mean_or_zero(longer["accuracy"]),
     longer_sctd=int((longer["SCTD"] < 0).sum()),
@@ -133,11 +134,13 @@ chapter.values(
 # largest rate, so that this map cannot tell noise from a poor model; with ties broken, noise orders
 # clearly more.
 #
-# *Epochs.* {value}`sctd_map.longer` pairs of settings differ in their epochs alone, 5 and 15. With
-# more, one example moves the parameters as far in one step, the noise of all steps is
-# {value}`sctd_map.longer_noise:.1f` times as large (mean), and the accuracy changes by
-# {value}`sctd_map.longer_accuracy:+.3f`. SCTD's difference from SR falls in
-# {value}`sctd_map.longer_sctd` of them (ties broken by SR: {value}`sctd_map.longer_broken`).
+# *Epochs.* {value}`sctd_map.longer` pairs of settings differ in their epochs alone
+# ({value}`sctd_map.fewest_epochs` and {value}`sctd_map.longest`), and so in the noise multiplier
+# that the budget asks for, and in how far apart the models are that are watched. With more epochs
+# the noise of all steps is {value}`sctd_map.longer_noise:.1f` times as large (mean), and the
+# accuracy changes by {value}`sctd_map.longer_accuracy:+.3f`. By the mean over trainings SCTD's
+# difference from SR falls in {value}`sctd_map.longer_sctd` of them (ties broken by SR:
+# {value}`sctd_map.longer_broken`).
 
 # %%
 digest = ["batch", "clipping norm", "epochs", "epsilon", "rate", "all noise", "accuracy", "SR"]

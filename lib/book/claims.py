@@ -78,7 +78,7 @@ class Claim:
     across : str, optional
         What the interval of a random quantity is over: trainings, models, shuffles, repetitions.
         Needed unless the kind is ``exact``. The interval decides: inside of the bounds reproduced,
-        outside not reproduced, else (or where there is none) undecided.
+        outside not reproduced, else (or where there is none) undecided. See `leeway`.
     slack : float, optional
         How far beyond the bound the interval may end and the claim be reproduced: for a level that
         is kept exactly, whose interval always reaches beyond. Refuted it is at the bound itself.
@@ -250,6 +250,8 @@ def _check_chance(claim: Claim, name: str) -> None:
         beside = claim.tolerance is not None or claim.fewest
         if ways[key] < 0 or (ways[key] and beside):
             raise ClaimError(f"{name}: {key} must be positive and beside at_least or at_most alone")
+    if claim.slack and claim.leeway:
+        raise ClaimError(f"{name}: give not both slack and leeway")
     if claim.fewest is not None and (not isinstance(claim.fewest, int) or claim.fewest < 2):
         raise ClaimError(f"{name}: fewest must be an integer of at least 2, got {claim.fewest!r}")
     if claim.in_range and not (claim.fewest and claim.tolerance is not None):
@@ -323,6 +325,12 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
     """Whether a random quantity meets a condition, None if that is open, and what is lacking."""
     if evidence is None:
         return None, f"no interval over {claim.across}"
+    if off := claim.leeway:
+        wide = replace(evidence, low=evidence.low - off, high=evidence.high + off)
+        bare = replace(claim, leeway=0.0)
+        alone = _by_chance(bare, evidence)
+        same = _by_chance(bare, wide)[0] == alone[0]
+        return alone if same else (None, f"clear of the bound by less than {off:g}")
     few = claim.fewest is not None and evidence.n < claim.fewest
     lacking = f"{evidence.n} of {claim.fewest} {claim.across}" if few else ""
     low, high = claim.bounds
@@ -339,12 +347,11 @@ def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, st
         if not claim.holds(evidence.value):
             return False, ""
         return (None, lacking) if few else (True, "")
-    if evidence.high + claim.leeway < low or evidence.low - claim.leeway > high:
+    if evidence.high < low or evidence.low > high:
         return False, ""
     # Strictly inside: an interval that only touches the bound does not exclude it.
-    beyond = claim.slack - claim.leeway
-    above = math.isinf(low) or evidence.low > low - beyond
-    if above and (math.isinf(high) or evidence.high < high + beyond):
+    above = math.isinf(low) or evidence.low > low - claim.slack
+    if above and (math.isinf(high) or evidence.high < high + claim.slack):
         return True, ""
     bare = math.isinf(evidence.low) and math.isinf(evidence.high)
     return None, f"number of {claim.across}: {evidence.n}, which tell no spread" if bare else ""

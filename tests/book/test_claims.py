@@ -117,6 +117,7 @@ def test_scale_follows_from_the_parameters():
         (CHANCE | {"slack": 0.1, "fewest": 3}, "slack must be positive and beside"),
         (CHANCE | {"leeway": -0.1}, "leeway must be positive"),
         (CHANCE | {"leeway": 0.1, "fewest": 3}, "leeway must be positive and beside"),
+        (CHANCE | {"leeway": 0.1, "slack": 0.1}, "not both slack and leeway"),
         (CHANCE | {"fewest": 1}, "fewest must be an integer of at least 2, got 1"),
         (CHANCE | {"fewest": 20, "in_range": True}, "in_range needs reported, tolerance"),
     ],

@@ -233,6 +233,11 @@ def test_what_an_interval_leaves_out_keeps_both_verdicts_open():
         (-0.05, -0.021, NOT_REPRODUCED),
     ):
         assert judge(claim, Evidence((low + high) / 2, low, high, 5), {}).verdict == verdict
+        mirrored = make(at_most=0.0, leeway=0.02)
+        assert judge(mirrored, Evidence(-(low + high) / 2, -high, -low, 5), {}).verdict == verdict
+    open_ = judge(claim, Evidence(0.03, 0.01, 0.05, 5), {})
+    assert open_.reason == "clear of the bound by less than 0.02"
+    assert judge(claim, Evidence(0.03, -0.01, 0.05, 5), {}).reason == ""
 
 
 def test_few_shuffles_reproduce_but_do_not_refute():

@@ -75,7 +75,10 @@ def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
     run_panel(settings)
     trained = sum(len(each["configs"]) for each in stored(tmp_path))
     planned = settings.planned()
-    assert trained == sum(len(job.configs) for job in planned) == 2 * (3 + 2 * 2) + 2 * (2 + 4)
+    most = sum(len(job.configs) for job in planned)
+    assert most == 2 * (3 + 3 * 2) + 2 * (2 + 4)
+    ends = 2 * 2  # of two searches, each of whose best rates may have but one neighbour
+    assert most - ends <= trained <= most
 
 
 def stored(folder):

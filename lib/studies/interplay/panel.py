@@ -70,7 +70,8 @@ class PanelSettings:
     # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
-    rate_seeds: int = 1  # Trainings that decide between the two best rates, the first one included
+    # Trainings that decide between the best rate and its neighbours, the first included; at most 50
+    rate_seeds: int = 1
     families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
     entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
     dropout: float = 0.1  # For MCDO; P1's 0.1
@@ -87,6 +88,8 @@ class PanelSettings:
         # What a chapter's parameters may have: seeds of more budgets would meet.
         if len(self.epsilons) > 9:
             raise ValueError(f"epsilons must be at most 9, got {len(self.epsilons)}")
+        if not 1 <= self.rate_seeds <= 50:
+            raise ValueError(f"rate_seeds must be 1 to 50, got {self.rate_seeds}")
         if "plain" not in self.families:
             raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
 
@@ -103,13 +106,13 @@ class PanelSettings:
         )
 
     def tuning(
-        self, family: str, epsilon: float, rates: Sequence[float] = (), repetition: int = 0
+        self, family: str, epsilon: float, rates: Sequence[float] | None = None, repetition: int = 0
     ) -> tuple[TrainingConfig, ...]:
-        """Trainings that choose the learning rate, rate by rate; of all rates if none are given.
+        """Trainings that choose the learning rate, rate by rate; of all rates if no list is given.
 
         SelectiveNet's is chosen by the model of target coverage 1, which is to be right everywhere.
         """
-        models, every = self._models(family, epsilon), self.rates_at(epsilon)
+        models = self._models(family, epsilon)
         return tuple(
             replace(
                 self.training,
@@ -119,8 +122,8 @@ class PanelSettings:
                 seed=self._seed(family, epsilon, number, 0) + 50_000_000 + 1_000_000 * repetition,
                 **models[-1],
             )
-            for number, rate in enumerate(every)
-            if rate in (rates or every)
+            for number, rate in enumerate(self.rates_at(epsilon))
+            if rates is None or rate in rates
         )
 
     @property
@@ -182,13 +185,13 @@ class PanelSettings:
         }
 
     def planned(self, keep: Sequence[float] = (), rare_seeds: int = 1) -> list[ManyTrainings]:
-        """All trainings; the first of the rates stand in for those to be chosen."""
+        """All trainings, or more: the first of the rates stand in for those to be chosen."""
         rates = {place: self.rates_at(place[1])[0] for place in self.places}
         plain = {e: rates["plain", e] for e in self.epsilons}
         searches = self.searches()
         return [
             *searches.values(),
-            *self.finals({place: self.rates_at(place[1])[:2] for place in searches}).values(),
+            *self.finals({place: self.rates_at(place[1])[:3] for place in searches}).values(),
             *self.trainings(rates).values(),
             *self.with_rare_class(keep, rare_seeds, plain).values(),
         ]
@@ -479,14 +482,17 @@ Tried = dict[float, list[float]]
 
 
 def leading(tried: Tried) -> list[float]:
-    """Give the two rates of the highest accuracy, of equal ones the smaller first."""
-    return sorted(tried, key=lambda rate: (-np.mean(tried[rate]), rate))[:2]
+    """Give the rate of the highest first accuracy, and its neighbours."""
+    rates = sorted(tried)
+    best = first_largest([tried[rate][0] for rate in rates])
+    return rates[max(0, best - 1) : best + 2]
 
 
 def decide(tried: Tried) -> float:
     """Give the rate of the highest mean accuracy, among those that most trainings were made with.
 
-    Those few were the best by a first training.  What this loses is simulated in the tests.
+    Those few are the best by a first training and its neighbours.  What this loses to the chance of
+    trainings is simulated in the tests; that of the validation points, which all share, stays.
     """
     if len(tried) == 1:
         return next(iter(tried))
