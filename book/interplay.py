@@ -296,7 +296,7 @@ chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 tuned = studies.chosen_rates(panels)
-caption = "Rate chosen on validation points (* of several the least or most), mean accuracy there"
+caption = "Learning rate by validation points (* of several the least or most), mean accuracy there"
 chapter.table(tuned, "rates", caption, aside=True)
 
 # %%
