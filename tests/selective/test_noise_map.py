@@ -179,6 +179,8 @@ def test_more_epochs_are_compared_with_fewer_of_the_same_regime():
     longer = TABLE.assign(
         epochs=60, accuracy=0.9, SCTD=0.0, **{"all noise": 2 * TABLE["all noise"]}
     )
+    longest = longer.assign(epochs=120)
+    assert len(studies.by_epochs(pd.concat([longest, TABLE, longer]))) == 2 * len(TABLE)
     both = studies.by_epochs(pd.concat([longer, TABLE]))  # in any order
     assert len(both) == len(TABLE)
     assert (both["noise"] == 2).all()

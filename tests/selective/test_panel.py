@@ -215,9 +215,14 @@ def test_decisions_between_rates_err_as_often_as_they_should():
         assert wrong == pytest.approx(error, abs=4 * math.sqrt(error * (1 - error) / n))
 
 
-def test_two_rounds_lose_less_accuracy_than_one_training_a_rate():
-    """Accuracies spread by 0.0045 over trainings, as on Fashion-MNIST, and by points they share."""
-    rng, n, sd, shared = np.random.default_rng(12), 20_000, 0.0045, 0.001
+@pytest.mark.parametrize(("shared", "most"), [(0.001, 0.65), (0.003, 0.85)])
+def test_two_rounds_lose_less_accuracy_than_one_training_a_rate(shared, most):
+    """Accuracies spread over trainings, and by points they share, which no training averages away.
+
+    0.0045 is the former on Fashion-MNIST, about 0.003 the latter. Simulated, three trainings lose
+    0.52 and 0.72 of what one does; the bounds allow for four standard errors of 20,000 draws.
+    """
+    rng, n, sd = np.random.default_rng(12), 20_000, 0.0045
     true = {1.0: 0.83, 2.0: 0.845, 4.0: 0.852, 8.0: 0.855, 16.0: 0.848}
     lost = {}
     for trainings in (1, 3):
@@ -229,8 +234,7 @@ def test_two_rounds_lose_less_accuracy_than_one_training_a_rate():
                 tried[rate] += (seen[rate] + sd * rng.normal(size=trainings - 1)).tolist()
             each.append(max(true.values()) - true[decide(tried)])
         lost[trainings] = np.mean(each), np.std(each) / math.sqrt(n)
-    # About half: 0.52 as simulated here, 0.65 allows for four standard errors.
-    assert lost[3][0] < 0.65 * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
+    assert lost[3][0] < most * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
 
 
 def test_equal_rates_are_decided_alike_everywhere():
