@@ -187,15 +187,15 @@ pair_best, pair_worst = best.max().max(), best.min().min()
 by_batch, by_norm = (np.ptp(best.max(axis=axis)) for axis in (0, 1))
 chapter.values(volatile=True, pair_norm=norm, pair_batch=int(batch), pair_best=pair_best)
 chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=by_norm)
-chapter.note(
-    f"A clipping norm of {norm:g} with batches of {batch} is best, {pair_best:.3f}; the worst pair "
-    f"reaches {pair_worst:.3f}. With the best partners of each, the batch moves the accuracy by "
-    f"{by_batch:.3f}, the norm by {by_norm:.3f}."
-)
 
 # %% [markdown]
-# Where nearly every gradient is clipped, a smaller norm with a larger rate is the same training.
-# [The panel](interplay.py) has a large batch and a small norm. None of these trials is counted
+# A clipping norm of {value}`choosing.pair_norm:g` with batches of {value}`choosing.pair_batch` is
+# best, {value}`choosing.pair_best:.3f`; the worst pair reaches {value}`choosing.pair_worst:.3f`.
+# With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f`,
+# the norm by {value}`choosing.by_norm:.3f`, hardly more than two trainings of one pair differ:
+# there is one for each pair and rate, at one budget. In the recorded run the largest norm is ahead
+# with each batch; [the panel](interplay.py) has a small one. Where nearly every gradient is
+# clipped, a smaller norm with a larger rate is the same training. None of these trials is counted
 # either.
 #
 # ## What holds, and what does not
