@@ -282,15 +282,16 @@ chapter.figure(
 )
 
 # %%
+averaged = studies.averages(found)
 chapter.table(
-    studies.averages(found),
+    averaged,
     "averages",
     f"Averages of the last models on {source}: in how many settings SR's score on them is better "
     "and worse than on the last model, and mean changes of score and accuracy",
     {"score": "+.4f", "accuracy": "+.4f"},
     aside=True,
 )
-tenth = studies.averages(found).set_index("mean of").loc["probabilities of the last 10%"]
+tenth = averaged.set_index("mean of").loc["probabilities of the last 10%"]
 noisy = table[winner == "SCTD"]
 chapter.values(
     volatile=True,
