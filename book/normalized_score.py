@@ -32,6 +32,7 @@ schedule: str = "constant"  # {constant, cosine} of the learning rate
 checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCTD watches
 rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose from
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
+first_rates: int = 0  # [0, 50] rates that a search begins with, in the middle; 0: all
 rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
 families: list[str] = [
     "plain",

@@ -18,6 +18,7 @@ from lib.studies.interplay.panel import (
     calibrated,
     decide,
     leading,
+    middle,
     run_imbalance,
     run_panel,
     settings_for,
@@ -242,6 +243,73 @@ def test_equal_rates_are_decided_alike_everywhere():
     assert leading({4.0: [0.5], 1.0: [0.1 + 0.2], 2.0: [0.3]}) == [2.0, 4.0]
     assert decide({2.0: [0.1, 0.2, 0.3], 1.0: [0.3, 0.2, 0.1], 4.0: [0.9]}) == 1.0
     assert decide({0.1: []}) == 0.1
+
+
+def test_a_search_goes_on_while_the_best_rate_is_at_an_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
+    ladder = (1e-5, 1e-4, 1e-3, 0.1, 1.0, 3.0)
+    walks = replace(SETTINGS, families=("plain",), rates=ladder, first_rates=2, rate_seeds=2)
+    data, lengths = walks.data.load(), []
+    for epsilon, rows in run_panel(walks).rates.groupby("epsilon"):
+        tried = rows["rate"].tolist()
+        low, high = ladder.index(tried[0]), ladder.index(tried[-1])
+        assert tried == list(ladder[low : high + 1])
+        assert low <= 2
+        assert high >= 3
+        first = run_rates(walks.tuning("plain", epsilon), data)  # of all rates
+        best = ladder.index(max(tried, key=first.get))
+        assert low <= max(0, best - 1) < min(len(ladder) - 1, best + 1) <= high
+        near = list(ladder[max(0, best - 1) : best + 2])
+        assert rows.loc[rows["trainings"] == 2, "rate"].tolist() == near
+        again = run_rates(walks.tuning("plain", epsilon, near, 1), data)
+        for row in rows.itertuples():
+            each = [first[row.rate], again[row.rate]] if row.rate in near else [first[row.rate]]
+            assert row.accuracy == pytest.approx(np.mean(each))
+        lengths.append(len(tried))
+    assert max(lengths) > 2  # a search went on
+    assert min(lengths) < len(ladder)  # and one stopped
+
+
+@pytest.mark.parametrize("low", range(5))
+def test_a_search_that_stops_early_loses_no_accuracy(low):
+    """Against all rates, the best one anywhere between the ends; spread as of two rounds above."""
+    rng, n, sd = np.random.default_rng(13), 4000, 0.0045
+    curve = [0.40, 0.435, 0.46, 0.477, 0.47, 0.44, 0.40, 0.37, 0.33][low : low + 5]
+    true = dict(zip((0.5, 1.0, 2.0, 4.0, 8.0), curve, strict=True))
+    lost, number = {}, {}
+    for first in (0, 3):
+        each = []
+        for _ in range(n):
+            new, tried = middle(list(true), first), {}
+            while new:
+                tried |= {rate: [true[rate] + sd * rng.normal()] for rate in new}
+                new = [rate for rate in leading(tried, list(true)) if rate not in tried]
+            each.append((max(true.values()) - true[decide(tried)], len(tried)))
+        lost[first], number[first] = np.transpose(each)
+    error = math.hypot(*(np.std(each) / math.sqrt(n) for each in lost.values()))
+    assert np.mean(lost[3]) <= np.mean(lost[0]) + 4 * error
+    assert np.mean(number[3]) < 4.1
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (0, [1, 2, 3, 4]),
+        (1, [2]),
+        (2, [2, 3]),
+        (3, [1, 2, 3]),
+        (4, [1, 2, 3, 4]),
+        (9, [1, 2, 3, 4]),
+    ],
+)
+def test_a_search_begins_in_the_middle(number, expected):
+    assert middle([1, 2, 3, 4], number) == expected
+
+
+def test_a_search_that_begins_with_fewer_rates_than_none_is_refused():
+    with pytest.raises(ValueError, match="first_rates must not be negative, got -1"):
+        replace(SETTINGS, first_rates=-1)
 
 
 @pytest.mark.parametrize("wrong", [0, 51])

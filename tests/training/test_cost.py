@@ -79,6 +79,8 @@ def test_a_panel_trains_what_it_plans(tmp_path, monkeypatch):
     assert most == 2 * (3 + 3 * 2) + 2 * (2 + 4)
     ends = 2 * 2  # of two searches, each of whose best rates may have but one neighbour
     assert most - ends <= trained <= most
+    few = replace(settings, first_rates=1)
+    assert sum(len(job.configs) for job in few.planned()) == most  # it may go on to all rates
 
 
 def stored(folder):

@@ -52,6 +52,9 @@ _WATCHED = ("plain", "no entropy")  # families whose intermediate models are loo
 _SHARED = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
 _SHARED += ("momentum", "schedule", "device")
 
+#: Accuracies of the trainings with each learning rate.
+Tried = dict[float, list[float]]
+
 #: Methods that P1 compares, in the order of its tables.
 P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
 
@@ -70,6 +73,8 @@ class PanelSettings:
     # Learning rates to choose from, for each family and budget by itself
     rates: tuple[float, ...] = (0.1,)
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
+    # Rates that a search begins with, the middle ones, to go on while the best is at an end; 0: all
+    first_rates: int = 0
     # Trainings that decide between the best rate and its neighbours, the first included; at most 50
     rate_seeds: int = 1
     families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
@@ -88,6 +93,8 @@ class PanelSettings:
         # What a chapter's parameters may have: seeds of more budgets would meet.
         if len(self.epsilons) > 9:
             raise ValueError(f"epsilons must be at most 9, got {len(self.epsilons)}")
+        if self.first_rates < 0:
+            raise ValueError(f"first_rates must not be negative, got {self.first_rates}")
         if not 1 <= self.rate_seeds <= 50:
             raise ValueError(f"rate_seeds must be 1 to 50, got {self.rate_seeds}")
         if "plain" not in self.families:
@@ -132,12 +139,22 @@ class PanelSettings:
         return [(f, e) for f in self.families for e in self.epsilons]
 
     def searches(self) -> dict[tuple[str, float], ManyTrainings]:
-        """Trainings that choose a learning rate, where there are several."""
+        """Trainings that begin the choice of a learning rate, where there are several."""
         return {
-            (f, e): ManyTrainings(self.tuning(f, e), self.data, points="validation")
+            (f, e): self._tried((f, e), middle(self.rates_at(e), self.first_rates))
             for f, e in self.places
             if len(self.rates_at(e)) > 1
         }
+
+    def further(
+        self, tried: Mapping[tuple[str, float], Tried]
+    ) -> dict[tuple[str, float], ManyTrainings]:
+        """Trainings at the neighbours of the best rate so far, where they were not tried."""
+        missing = {
+            place: [r for r in leading(found, self.rates_at(place[1])) if r not in found]
+            for place, found in tried.items()
+        }
+        return {place: self._tried(place, rates) for place, rates in missing.items() if rates}
 
     def finals(
         self, leading: Mapping[tuple[str, float], Sequence[float]]
@@ -145,14 +162,14 @@ class PanelSettings:
         """Further trainings that decide between the leading rates, repetition by repetition."""
         if self.rate_seeds == 1:
             return {}
-        return {
-            place: ManyTrainings(
-                tuple(c for r in range(1, self.rate_seeds) for c in self.tuning(*place, rates, r)),
-                self.data,
-                points="validation",
-            )
-            for place, rates in leading.items()
-        }
+        later = range(1, self.rate_seeds)
+        return {place: self._tried(place, rates, later) for place, rates in leading.items()}
+
+    def _tried(
+        self, place: tuple[str, float], rates: Sequence[float], repetitions: Sequence[int] = (0,)
+    ) -> ManyTrainings:
+        configs = tuple(c for r in repetitions for c in self.tuning(*place, rates, r))
+        return ManyTrainings(configs, self.data, points="validation")
 
     def trainings(
         self, rates: Mapping[tuple[str, float], float]
@@ -188,7 +205,7 @@ class PanelSettings:
         """All trainings, or more: the first of the rates stand in for those to be chosen."""
         rates = {place: self.rates_at(place[1])[0] for place in self.places}
         plain = {e: rates["plain", e] for e in self.epsilons}
-        searches = self.searches()
+        searches = replace(self, first_rates=0).searches()
         return [
             *searches.values(),
             *self.finals({place: self.rates_at(place[1])[:3] for place in searches}).values(),
@@ -286,7 +303,7 @@ def plain_panel(parameters: Mapping[str, Any], dataset: str, **others: Any) -> P
 
 def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
     """The panel of a chapter's parameters, on the data that are at hand."""
-    names = (*_SHARED, "n_seeds", "rate_seeds", "checkpoint_every")
+    names = (*_SHARED, "n_seeds", "first_rates", "rate_seeds", "checkpoint_every")
     given = {name: parameters[name] for name in names}
     given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
@@ -332,14 +349,7 @@ class Panel:
 
 def run_panel(settings: PanelSettings) -> Panel:
     """Tune, train and score the panel; what is stored already is read."""
-    first = settings.searches()
-    tuned = _run(first)
-    tried = _accuracies(first, tuned)
-    finals = settings.finals({place: leading(found) for place, found in tried.items()})
-    decided = _run(finals)
-    for place, found in _accuracies(finals, decided).items():
-        for rate, accuracies in found.items():
-            tried[place][rate] += accuracies
+    tried, tuned = _search(settings)
     table = _rates(settings, tried)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
     runs = _run(settings.trainings(chosen))
@@ -360,7 +370,7 @@ def run_panel(settings: PanelSettings) -> Panel:
         spent.append(_spent(family, epsilon, run, settings))
     order = {m: i for i, m in enumerate(m for each in FAMILIES.values() for m in each)}
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
-    seconds = _seconds([*tuned.values(), *decided.values(), *runs.values()])
+    seconds = _seconds([*tuned, *runs.values()])
     spent = pd.DataFrame(spent)
     return Panel(settings, labels, predictions, selective, checkpoints, table, spent, seconds)
 
@@ -477,15 +487,18 @@ def _spent(
     }
 
 
-#: Accuracies of the trainings with each learning rate.
-Tried = dict[float, list[float]]
+def middle(rates: Sequence[float], number: int) -> list[float]:
+    """Give as many from the middle, the lower ones where there are two middles; 0: all."""
+    start = max(0, len(rates) - number) // 2
+    return list(rates[start : start + number] if number else rates)
 
 
-def leading(tried: Tried) -> list[float]:
-    """Give the rate of the highest first accuracy, and its neighbours."""
-    rates = sorted(tried)
-    best = first_largest([tried[rate][0] for rate in rates])
-    return rates[max(0, best - 1) : best + 2]
+def leading(tried: Tried, rates: Sequence[float] = ()) -> list[float]:
+    """Give the rate of the highest first accuracy, and its neighbours in all rates."""
+    known = sorted(tried)
+    best = known[first_largest([tried[rate][0] for rate in known])]
+    rates = sorted(rates or known)
+    return rates[max(0, rates.index(best) - 1) : rates.index(best) + 2]
 
 
 def decide(tried: Tried) -> float:
@@ -501,14 +514,22 @@ def decide(tried: Tried) -> float:
     return rates[first_largest([np.mean(tried[rate]) for rate in rates])]
 
 
-def _accuracies(
-    jobs: Mapping[Any, ManyTrainings], runs: Mapping[Any, StoredRun]
-) -> dict[Any, Tried]:
-    found: dict[Any, Tried] = {place: {} for place in jobs}
-    for place, job in jobs.items():
-        for config, model in zip(job.configs, runs[place].metrics["models"], strict=True):
-            found[place].setdefault(config.learning_rate, []).append(model["accuracy"])
-    return found
+def _search(settings: PanelSettings) -> tuple[dict[Any, Tried], list[StoredRun]]:
+    tried: dict[Any, Tried] = {place: {} for place in settings.searches()}
+    runs: list[StoredRun] = []
+
+    def add(jobs: Mapping[Any, ManyTrainings]) -> None:
+        done = _run(jobs)
+        runs.extend(done.values())
+        for place, job in jobs.items():
+            for config, model in zip(job.configs, done[place].metrics["models"], strict=True):
+                tried[place].setdefault(config.learning_rate, []).append(model["accuracy"])
+
+    add(settings.searches())
+    while further := settings.further(tried):
+        add(further)
+    add(settings.finals({place: leading(found) for place, found in tried.items()}))
+    return tried, runs
 
 
 def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:
@@ -525,6 +546,6 @@ def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) ->
                 "trainings": len(found),
                 "chosen": rate == best,
             }
-            for rate, found in each.items()
+            for rate, found in sorted(each.items())
         ]
     return pd.DataFrame(rows)
