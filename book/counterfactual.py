@@ -477,9 +477,9 @@ top = round(power.iloc[-1, -1] * power_repetitions)
 _ = chapter.check("P4-E2-power", evidence.share(top, power_repetitions))
 
 # %%
-# The mean gain of independent fractions; one of 0 or 1 is not taken to be sure.
+# Shifts share their draws, so that errors are added; a fraction of 0 or 1 is not taken to be sure.
 ends = (moved.iloc[:, [0, -1]].to_numpy() * power_repetitions + 1) / (power_repetitions + 2)
-error = np.sqrt((ends * (1 - ends)).sum() / power_repetitions) / max(1, len(moved))
+error = np.sqrt(ends * (1 - ends) / power_repetitions).sum() / max(1, len(moved))
 gain = (moved.iloc[:, -1] - moved.iloc[:, 0]).mean()
 chapter.check(
     "P4-E2-grows",

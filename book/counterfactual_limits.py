@@ -90,12 +90,11 @@ else:
 #
 # ## What holds, and what does not
 #
-# - *Holds, nearly.* With known propensities on digits,
-#   {value}`counterfactual_limits.digits_three_known:.0f` of
-#   {value}`counterfactual_limits.digits_draws` intervals miss the difference of two classifiers
-#   (III), and {value}`counterfactual_limits.digits_two_known:.0f` that of two ways to abstain
-#   (II); in two other cases of II a few more. All draws have the same points, so fewer than 5 were
-#   to be expected.
+# - *Holds.* With known propensities on digits, of {value}`counterfactual_limits.digits_draws`
+#   intervals {value}`counterfactual_limits.digits_two_known:.0f` miss the difference of two ways to
+#   abstain (II), where 5% are to be expected, and
+#   {value}`counterfactual_limits.digits_three_known:.0f` that of two classifiers (III), where fewer
+#   are: the points are the same in all draws.
 # - *Caution.* With fitted ones (linear) {value}`counterfactual_limits.digits_three` miss there. How
 #   many depends on scenario and learner: see the table of draws.
 # - *Caution.* An overlap that looks good proves nothing. If the service has seen the
@@ -110,7 +109,9 @@ else:
 #   require that they are logged.
 # - Evaluate on data that nobody could train on.
 # - Say how much contamination a decision bears: {py:obj}`~lib.counterfactual.contamination_bounds`.
-# - Watch arriving data by {py:obj}`~lib.counterfactual.confidence_sequence`.
+# - Watch arriving data by {py:obj}`~lib.counterfactual.exact_sequence` where propensities are
+#   known. {py:obj}`~lib.counterfactual.confidence_sequence` is for many points and no rare answers
+#   ({doc}`refusals`).
 #
 # ## For those who go on
 #
@@ -306,8 +307,10 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
 # doubly robust interval misses the truth; the bounds hold it in
-# {value}`counterfactual_limits.rules_bounded`. (The estimate is a mean of weighted values, which
-# may be above 1, and so may be the end of its interval.)
+# {value}`counterfactual_limits.rules_bounded`. (Three thresholds on each of three data sets: not
+# so many independent runs. Where every answer is right, as on wine, the interval has no width, and
+# there is nothing to miss. The estimate is a mean of weighted values, which may be above 1, and so
+# may be the end of its interval.)
 #
 # ## Looking at the data while they arrive
 #
@@ -349,8 +352,10 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.pointwise_missed:.0%` of the streams the pointwise interval
 # misses the truth at some time between 100 points and the end, the sequence in
-# {value}`counterfactual_limits.sequence_missed:.1%`, the slide's formula taken literally in
-# {value}`counterfactual_limits.slide_missed:.0%`. Nuisance functions are the true ones here: what
+# {value}`counterfactual_limits.sequence_missed:.1%`, the slide's formula in
+# {value}`counterfactual_limits.slide_missed:.0%` if its variance is that of the influence values.
+# (The slide says the variance of $\hat\psi_n$: then the width falls as $1/n$, and every stream is
+# missed some time.) Nuisance functions are the true ones here: what
 # is checked is the sequence. Cross-fitted ones know later points, so that a sequence over them is a
 # look back.
 #
@@ -549,9 +554,11 @@ chapter.values(
 #
 # ## Audit your own two services
 #
-# Write a CSV file with the columns `score_a`, `abstained_a`, `score_b`, `abstained_b`; every other
-# column is a feature. Features must include what abstention and scores both depend on: nothing
-# corrects for what is left out. A score may be empty where its service abstained. Then
+# Write a CSV file with the columns `score_a`, `abstained_a`, `score_b`, `abstained_b`, and, if the
+# services tell them, `propensity_a` and `propensity_b`: the probabilities of abstaining, used
+# instead of fitted ones. Every other column is a feature. Features must include what abstention and
+# scores both depend on: nothing corrects for what is left out. A score may be empty where its
+# service abstained. Then
 #
 # ```sh
 # papermill book/counterfactual_limits.py out.ipynb -p services my_trial.csv -p margin 0.02
@@ -596,7 +603,7 @@ for text in report.warnings:
 #   meet (which explains misses of the power study), and evaluation data that leaked. Mixed
 #   estimation, which only the authors' code has, is held against the doubly robust interval.
 # - The confidence sequence is corrected (Eq. {eq}`eq-sequence`) and tried on streams: it misses in
-#   {value}`counterfactual_limits.sequence_missed:.1%`, the formula of the slide in
+#   {value}`counterfactual_limits.sequence_missed:.1%`, the formula of the slide, read kindly, in
 #   {value}`counterfactual_limits.slide_missed:.0%`.
 # - The sum of classification quality and counterfactual score is observable, so that quality can be
 #   estimated without the withheld answers.

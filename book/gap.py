@@ -192,8 +192,9 @@ chapter.values(
 #
 # - Have some points labelled twice before you improve a score: where people disagree, the gap is
 #   noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
-# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the
-#   gap.
+# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the gap,
+#   where labels can be trusted. Noise counts in it, too: with the flipped labels it puts our models
+#   in the opposite order (table below). There compare ranking and calibration alone.
 # - Do not recalibrate to answer better. Recalibrate to state probabilities.
 #
 # ## For those who go on

@@ -73,8 +73,9 @@ for text in notes[:1]:
 # $$ (eq-lemma)
 #
 # Then the difference of the accuracies is that of the means plus
-# $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$, and the margin for the means becomes
-# (Corollary 4.4, a {term}`margin adjustment`)
+# $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$ (test, user; P2 writes $\varepsilon_s$ and
+# $\varepsilon_t$, source and target), and the margin for the means becomes (Corollary 4.4, a
+# {term}`margin adjustment`)
 #
 # $$
 # m' = m + \varepsilon_\mathrm{u} - \varepsilon_\mathrm{t}
@@ -315,7 +316,8 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 # p-value is the largest probability, over accuracies that differ by the margin, of an outcome as
 # extreme. A report says SUITABLE or UNSUITABLE by labels only if this test does. Its rates of error
 # follow by enumeration of both binomials, beside those of Welch's test and of the score with normal
-# quantiles: the largest over accuracies from 0.5 to 0.99.
+# quantiles: the largest over five accuracies from 0.5 to 0.99 (between them the last two err a
+# little more still).
 
 # %%
 by_enumeration = stored_table(label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100)
@@ -341,11 +343,13 @@ chapter.values(
 #
 # ### The error of the fit
 #
-# Even with perfect calibration the paper's test keeps its level only if the estimator is known.
-# It is fitted, and its error is the same for all of the user's rows: more of them do not make it
-# smaller. The filter here (`test="fitted"`, the default; `test="paper"` is the paper's) adds that
-# variance, at coefficients at which the drop equals the margin. In a simulation where correctness
-# depends on four signals by a logistic model on both populations, at the boundary:
+# Even where a logistic model is right on both populations, a *fitted* one is not calibrated: its
+# coefficients are off by chance, and shrunk by the penalty. That is a calibration error in the
+# sense of Corollary 4.4, the same for all of the user's rows, and the paper's test leaves it out:
+# more rows do not make it smaller. The filter here (`test="fitted"`, the default; `test="paper"` is
+# the paper's) adds that variance, at coefficients at which the drop equals the margin. In a
+# simulation where correctness depends on four signals by a logistic model on both populations, at
+# the boundary:
 
 # %%
 fits = stored_table(
@@ -358,8 +362,8 @@ fits = stored_table(
 chapter.table(
     fits,
     "fit_errors",
-    "P(SUITABLE) with perfect calibration at a drop of exactly the margin, level 0.05, with 95% "
-    "intervals",
+    "P(SUITABLE) where the logistic model is right and the estimator fitted, at a drop of exactly "
+    "the margin, level 0.05, with 95% intervals",
     dict.fromkeys(["holdout", "test", "user"], ",")
     | dict.fromkeys(["paper", "fitted", "low", "high"], ".3f"),
 )
@@ -515,8 +519,9 @@ chapter.table(
 # "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
 # Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
 # to pass, and no correction is needed for that. Estimates are compared, and the true accuracies
-# stand beside: all pairs pass here, but Asia and the Americas truly differ by more than the margin.
-# Estimates hide a part of a difference, as of a drop. A claim of fairness needs labels.
+# stand beside: all pairs pass here, but by the labels Asia and the Americas differ by about the
+# margin. More than it or less, so many labels do not say; equivalent they do not show them. A claim
+# of fairness needs labels.
 
 # %%
 both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
@@ -605,7 +610,7 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 # - Tests that carry the labels' own error: a lower bound for the margin, a
 #   {term}`prediction-powered` test, and an exact test of the labels alone.
 # - The error of the fitted estimator in the filter's p-value: without it P(SUITABLE) at the
-#   boundary is up to {value}`suitability_guarantee.worst_paper:.0%`, with perfect calibration.
+#   boundary is up to {value}`suitability_guarantee.worst_paper:.0%`, though the model is right.
 #
 # ## Exercises
 #

@@ -325,8 +325,9 @@ chapter.settle(
 # positives are {value}`suitability_stress.fpr_few:.1%` with the fewest and
 # {value}`suitability_stress.fpr_all:.1%` with all samples.
 #
-# Labelled hold-out rows hardly change the misses, and bring false positives down only together with
-# user samples: for these more of one alone changes next to nothing (table). With
+# Labelled hold-out rows hardly change the misses. With few user samples they hardly change the
+# false positives, either. With few hold-out rows more user samples bring these down at first, and
+# then up again: a mean of many rows shows the estimator's own error (table). With
 # {value}`suitability_stress.least_holdout` of them {value}`suitability_stress.accuracy_least:.1%`
 # of the decisions about whole folds are right, with {value}`suitability_stress.most_holdout:,`
 # {value}`suitability_stress.accuracy_all:.1%`. Accuracy alone would mislead: most folds are not

@@ -130,8 +130,9 @@ chapter.figure(
 # - *Does not hold.* Choosing which rows to label hardly pays here: for equal precision
 #   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
 #   earlier (with random ones after {value}`suitability_time.uniform_delay:.0f` months). In a
-#   simulation whose estimates are right, of a model right in {value}`suitability_time.high:.0%` of
-#   all cases, it is {value}`suitability_time.high_ratio:.0%`.
+#   simulation whose estimates are right, and nearly all close to 0 or 1, of a model right in
+#   {value}`suitability_time.high:.0%` of all cases, it is {value}`suitability_time.high_ratio:.0%`;
+#   vaguer estimates gain less.
 # - *Caution.* Estimates alone, by the same detector, were quickest here and raised few false alarms
 #   (table), as they wait for no label. But nothing bounds their error: they overstate the accuracy
 #   of the last year by {value}`suitability_time.overstated:.3f`. CBPE at the same margin raises a
@@ -146,8 +147,8 @@ chapter.figure(
 # - Draw some rows each month at random, have them labelled, and give them to
 #   {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others.
 # - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
-#   data are labelled) if the model is nearly always right. Never label only the doubtful ones: keep
-#   the floor.
+#   data are labelled) if the model is nearly always right and its estimates say where not. Never
+#   label only the doubtful ones: keep the floor.
 # - After an alarm, label more of what comes next, and decide by that.
 #   {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
 #

@@ -221,8 +221,9 @@ report.show(chapter, found, "suitability")
 # scores came about, and `audit_design` has to say that beforehand:
 #
 # - `one run`: all scores come from one training, and a fair coin of its own decided for every point
-#   whether it was a member. The bound counts how many of the surest half of the points are guessed
-#   right. Where the numbers of members and non-members fit no fair coins, it is not used.
+#   whether it was a member. The surest points are guessed, as many in as out, at five numbers fixed
+#   beforehand (1% to 30% of the points); the bound counts the right ones and pays for trying five.
+#   Where the numbers of members and non-members fit no fair coins, it is not used.
 # - `independent`: every score comes from a training of its own, and members were decided at random.
 #   One half of the trials chooses a threshold, and the other half decides.
 #

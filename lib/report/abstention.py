@@ -34,7 +34,7 @@ from lib.report.predictions import ModelPredictions
 Array = npt.NDArray[Any]
 
 _FOLDS = 5
-_KNOWN_CLIP = 1e-12  # of propensities that need no clipping
+KNOWN_CLIP = 1e-12  # of propensities that need no clipping
 
 
 def _no_estimate(who: str, abstained: Array, labels: Array) -> str:
@@ -120,13 +120,13 @@ class _Side:
         return out
 
 
-def _never(
+def never_answered(
     r: Array, told: Array | None, scores: dict[str, Array] | None, features: dict[str, Array]
 ) -> tuple[Array, list[str]]:
     """Rows that are never answered, and why."""
     every = (scores or {}) | features
     if told is not None:
-        certain = told >= 1 - _KNOWN_CLIP
+        certain = told >= 1 - KNOWN_CLIP
         never, reasons = overlap.without_overlap(r & ~certain, every, np.where(certain, 0, told))
         if certain.any():
             reasons.insert(
@@ -157,7 +157,7 @@ def _side(
     Positivity is looked at twice: by scores before anything is fitted, and by the propensity that
     was fitted to what is left.  If that fails a second time, all abstentions are without overlap.
     """
-    never, reasons = _never(r, told, scores, given.features)
+    never, reasons = never_answered(r, told, scores, given.features)
     for last in (False, True):
         if (~r & ~never).sum() < FEWEST:  # too few to learn from: answers count, and that is all
             never = r.copy()
@@ -206,7 +206,7 @@ def _estimate(
     if told is not None:
         one = replace(one, propensity=told[can])
     return counterfactual.estimate_from_nuisances(
-        one, clip=None if told is None else _KNOWN_CLIP, level=settings.level
+        one, clip=None if told is None else KNOWN_CLIP, level=settings.level
     )
 
 
@@ -505,7 +505,7 @@ def _difference(sides: list[_Side], known: list[Array | None], level: float) -> 
     told = all(p is not None for p in known)
     found = counterfactual.estimate_from_nuisances(
         [side.found.nuisances[0] for side in sides],
-        clip=_KNOWN_CLIP if told else None,
+        clip=KNOWN_CLIP if told else None,
         level=level,
         student=any(side.found.degrees < math.inf for side in sides),
     )

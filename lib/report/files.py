@@ -261,7 +261,7 @@ def _once(path: Path, header: list[str]) -> None:
 
 
 def _read_trial(path: Path, header: list[str], records: Iterator) -> dict[str, Any]:
-    """A trial of two services: scores, abstentions, and any other columns as features."""
+    """A trial of two services: scores, abstentions, propensities where told; else features."""
     header = [" ".join(name.split()) for name in header]
     for name in _TRIAL:
         if name not in header:
@@ -293,10 +293,17 @@ def _read_trial(path: Path, header: list[str], records: Iterator) -> dict[str, A
                 allowed = f"a finite number where abstained_{letter} is no"
                 raise _cell_error(path, name, allowed, cell, line)
         arrays[f"{who}_scores"] = np.array(scores)
+        if (name := f"propensity_{letter}") in columns:
+            told = [number_in(cell) for cell in columns[name]]
+            for p, flag, cell, line in zip(told, flags, columns[name], lines, strict=True):
+                if not (0 <= p < 1 or p == flag == 1):
+                    allowed = f"a number in [0, 1], below 1 where abstained_{letter} is no"
+                    raise _cell_error(path, name, allowed, cell, line)
+            arrays[f"{who}_propensities"] = np.array(told)
     features = [
         pair
         for name in header
-        if name not in _TRIAL
+        if name not in (*_TRIAL, "propensity_a", "propensity_b")
         for pair in _read_feature(path, name, columns[name], lines)
     ]
     if features:

@@ -6,7 +6,8 @@ example; its column ``part`` says holdout, test, user, member or nonmember, and 
 has no use for are empty.
 
 A trial of two services, A and B, may also be a CSV file without the column ``part``: its columns
-are ``score_a``, ``abstained_a``, ``score_b``, ``abstained_b``, and every other one is a feature.
+are ``score_a``, ``abstained_a``, ``score_b``, ``abstained_b``, where they are known
+``propensity_a`` and ``propensity_b`` (of abstaining), and every other one is a feature.
 A feature is numeric if all its cells are numbers; of any other, each of its categories, at most
 30, becomes a feature ``column=category`` that is 1 or 0.
 """

@@ -6,8 +6,8 @@ what matters is the difference of the counterfactual scores, not that of the sco
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from lib.check import as_number, require_finite
 from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
-from lib.counterfactual.overlap import without_overlap
 from lib.report import collect
+from lib.report.abstention import KNOWN_CLIP, never_answered
 from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
@@ -81,7 +81,8 @@ def compare_services(
     """Decide between two services that will have to answer always.
 
     Differences of less than `margin` do not matter; `learner`, `level` and `rng` are those of
-    :func:`lib.counterfactual.counterfactual_difference`, which is called once.  Where abstention
+    :func:`lib.counterfactual.counterfactual_difference`, which is called once; propensities that
+    the predictions have take the place of fitted ones.  Where abstention
     looks deterministic no :class:`lib.counterfactual.PositivityWarning` is given; its text is among
     the comparison's warnings, and nothing is decided.  If the true difference is within the margin,
     one of the two is chosen all the same with a probability of at most 1 - `level`, for large
@@ -107,7 +108,15 @@ def compare_services(
             level=level,
             rng=rng,
         )
-    blind = _blind(given.features, difference)
+    known = given.test_propensities, given.other_propensities
+    if any(told is not None for told in known):
+        pair = [
+            one if told is None else replace(one, propensity=told)
+            for one, told in zip(difference.nuisances, known, strict=True)
+        ]
+        clip = difference.clip if any(told is None for told in known) else KNOWN_CLIP
+        difference = estimate_from_nuisances(pair, clip=clip, level=level)
+    blind = _blind(given.features, known, difference)
     decision = "undecided" if blind else decide(*difference.interval, margin)
     metrics = pd.DataFrame(
         [
@@ -244,13 +253,15 @@ def _warnings(difference: Estimate, blind: Mapping[str, list[str]]) -> tuple[str
     return tuple(found)
 
 
-def _blind(columns: Mapping[str, Array], difference: Estimate) -> dict[str, list[str]]:
+def _blind(
+    columns: Mapping[str, Array], known: Sequence[Array | None], difference: Estimate
+) -> dict[str, list[str]]:
     """Why some inputs seem never to be answered, for each service of which that is so."""
     found = {}
-    for name, one, diagnostics in zip(
-        "AB", difference.nuisances, difference.diagnostics, strict=True
+    for name, one, diagnostics, told in zip(
+        "AB", difference.nuisances, difference.diagnostics, known, strict=True
     ):
-        never, reasons = without_overlap(one.abstained, columns)
+        never, reasons = never_answered(one.abstained, told, {}, columns)
         # A few abstentions may be separated by chance, and do not matter.
         reasons = list(diagnostics.positivity) + (reasons if never.mean() > _FEW_NEVER else [])
         if reasons:

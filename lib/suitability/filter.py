@@ -46,7 +46,7 @@ class Decision:
         True for SUITABLE; False is INCONCLUSIVE, which is not "unsuitable".
     p_value, statistic, dof : float
         Of the non-inferiority test.  Its statistic is (test mean - user mean - margin) over the
-        standard error, that of Eq. 4 with the other sign: far below 0 speaks for SUITABLE.
+        standard error (P2, Eq. 13 of appendix A.1.1): far below 0 speaks for SUITABLE.
     estimated_test_accuracy, estimated_user_accuracy : float
         Mean estimated correctness of the test and the user data.
     margin, alpha : float
@@ -85,16 +85,16 @@ class SuitabilityFilter:
     margin : float
         m in (-1, 1): the largest acceptable drop in accuracy.
     alpha : float
-        Significance level in (0, 1): bounds the probability of SUITABLE for data that
-        are not, provided that correctness depends on the signals on test and user data alike.
+        In (0, 1): bounds, for large samples, the probability of SUITABLE for data that are not,
+        if one logistic model of the signals is right on hold-out, test and user data (fitted test),
+        or what was fitted is calibrated on test and user data (the paper's).
     estimator : scikit-learn classifier, optional
         Anything with ``fit`` and ``predict_proba``, which is cloned and given the raw
         signals; for the paper's test, whose default is :class:`CorrectnessEstimator`.
     test : {"fitted", "paper"}, optional
         By default ``"fitted"`` without an `estimator`, else ``"paper"``: the paper's Welch test,
-        which takes the fitted estimator for the truth. With perfect calibration it says SUITABLE at
-        a drop of the margin more often than alpha, the more often the larger the user's sample.
-        ``"fitted"`` counts the error of the fit.
+        which takes the fitted estimator for the truth. Even if the logistic model is right it errs
+        more often than alpha, with many user rows most. ``"fitted"`` counts the error of the fit.
 
     Notes
     -----

@@ -14,7 +14,7 @@ from lib.counterfactual.metrics import selective_score
 from lib.report import ModelPredictions, Settings, explain, read_predictions, run_analysis
 from lib.report import services as module
 from lib.report.services import NEEDS, compare_services, comparison_table, decide, diagnostics_table
-from lib.studies.counterfactual.classifiers import simulate
+from lib.studies.counterfactual.classifiers import simulate, true_difference
 
 NAN = math.nan
 DECISIONS = "choose A", "choose B", "undecided"
@@ -213,6 +213,44 @@ def test_deterministic_abstention_is_told_not_warned_of(learner):
     assert found.decision == "undecided"
 
 
+def told(drawn, a=True, b=True):
+    services = services_of(drawn.X, drawn.scores, drawn.abstained)
+    known = [p if given else None for p, given in zip(drawn.propensities, (a, b), strict=True)]
+    return replace(services, test_propensities=known[0], other_propensities=known[1])
+
+
+def test_known_propensities_take_the_place_of_fitted_ones():
+    """A linear learner misses with its own (P4, experiment 1), with the true ones as it should."""
+    missed, draws, truth = np.zeros(2, int), 200, true_difference()
+    for draw in range(draws):
+        drawn = simulate(1000, rng=draw)
+        for k, services in enumerate((told(drawn, False, False), told(drawn))):
+            low, high = linear(services).difference.interval
+            missed[k] += not low <= truth <= high
+    assert missed[0] > draws / 2
+    # The normal interval of 1,000 points with weights up to 5 misses in 5%.
+    assert missed[1] <= stats.binom.isf(1e-4, draws, 0.05)
+
+
+def test_one_known_propensity_keeps_the_clip_of_the_other():
+    drawn = simulate(500, rng=3)
+    fitted, one, both = (linear(told(drawn, *given)) for given in ((0, 0), (0, 1), (1, 1)))
+    assert one.difference.clip == fitted.difference.clip > both.difference.clip
+    np.testing.assert_array_equal(one.difference.nuisances[1].propensity, drawn.propensities[1])
+    for a, b in ((fitted, one), (one, both)):
+        assert a.difference.value != b.difference.value
+    assert one.metrics.iloc[0].tolist() == fitted.metrics.iloc[0].tolist()
+    assert one.metrics.iloc[1].tolist() != fitted.metrics.iloc[1].tolist()
+
+
+def test_rows_that_are_never_answered_by_what_is_told_decide_nothing():
+    services = trial(0.3)
+    never = services.test_abstained & (np.arange(200) % 2 == 0)
+    found = linear(replace(services, test_propensities=np.where(never, 1.0, 0.3)))
+    assert found.decision == "undecided"
+    assert any("known propensities are 1 in" in text for text in found.warnings)
+
+
 def test_other_warnings():
     rng = np.random.default_rng(0)
     x, seldom = rng.random((300, 1)), rng.random(300) < 0.92
@@ -328,6 +366,32 @@ def test_diagnostics_table(compared):
         assert table.loc["calibration slope", letter] == diagnostics.calibration_slope
         assert table.loc["calibration intercept", letter] == diagnostics.calibration_intercept
         assert table.loc["outcome bias", letter] == diagnostics.outcome_bias
+
+
+def test_a_file_tells_propensities(tmp_path):
+    path, drawn = tmp_path / "trial.csv", simulate(40, rng=0)
+    table = pd.DataFrame(drawn.X, columns=["x", "y"])
+    for letter, s, r, p in zip(
+        "ab", drawn.scores, drawn.abstained, drawn.propensities, strict=True
+    ):
+        table[f"score_{letter}"], table[f"abstained_{letter}"] = s, r.astype(int)
+        table[f"propensity_{letter}"] = p
+    table.drop(columns="propensity_a").to_csv(path, index=False)
+    read = read_predictions(path)
+    assert read.feature_names == ("x", "y")
+    assert read.test_propensities is None
+    np.testing.assert_array_equal(read.other_propensities, drawn.propensities[1])
+    table.to_csv(path, index=False)
+    expected, found = linear(told(drawn)), linear(read_predictions(path))
+    assert found.difference.value == pytest.approx(expected.difference.value)
+    answered = int(np.flatnonzero(~drawn.abstained[0])[0])
+    for wrong in ("1.5", "-0.1", "often", "", "1"):
+        bad = table.astype({"propensity_a": object})
+        bad.loc[answered, "propensity_a"] = wrong
+        bad.to_csv(path, index=False)
+        allowed = r"a number in \[0, 1\], below 1 where abstained_a is no"
+        with pytest.raises(ValueError, match=f"'propensity_a' must be {allowed}, got '{wrong}' in"):
+            read_predictions(path)
 
 
 HEADER = "k,x,score_a,abstained_a,score_b,abstained_b"
