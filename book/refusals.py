@@ -132,18 +132,15 @@ chapter.values(
     again_exact=int(again["exact, sample"]),
     again_fixed=int(again["fixed time"]),
 )
-when = {way: f"from {n:,} points on" if n else "never" for way, n in decided.items()}
-chapter.values(
-    volatile=True, when_decided=when["lower"], when_decided_fitted=when["asymptotic, fitted"]
-)
 
 # %% [markdown]
 # By what they answered, A less B is {value}`refusals.selective:+.3f` at the end; had both always
 # answered it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
-# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It excludes 0
-# {value}`refusals.when_decided`, the asymptotic one with fitted propensities
-# {value}`refusals.when_decided_fitted`. With the same images and refusals drawn anew,
-# {value}`refusals.replays` times, the exact sequence missed the truth so far at any time in
+# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It first excludes 0 at
+# {value}`refusals.decided:,` points, the asymptotic one with fitted propensities at
+# {value}`refusals.decided_fitted:,`: then one may stop. (Who goes on may see 0 again, for what is
+# estimated is the mean of the points so far, which moves.) With the same images and refusals drawn
+# anew, {value}`refusals.replays` times, the exact sequence missed the truth so far at any time in
 # {value}`refusals.again_exact` of the streams, and the interval for a fixed time, looked at after
 # every image, in {value}`refusals.again_fixed`.
 #
@@ -353,7 +350,7 @@ chapter.values(
 #
 # - What services answered says {value}`refusals.selective:+.3f`, what they would have scored
 #   {value}`refusals.truth:+.3f`: with known propensities the sign is told while data arrive (here
-#   {value}`refusals.when_decided`).
+#   first at {value}`refusals.decided:,` points).
 # - Looked at all the time, fixed-time intervals missed in {value}`refusals.fixed:.0%` of the
 #   streams, the exact sequence {value}`refusals.when_missed`.
 # - Groups have intervals that hold together: {value}`refusals.groups_held` of

@@ -172,24 +172,41 @@ def _side(
     else:
         found = _estimate(x, s, r, told, ~never, settings)
     if told is None and settings.learner == "linear":
-        found = _calibrated(found, settings)
+        (one,), changed = recalibrated(found.nuisances, (None,), settings.seed)
+        if changed:
+            found = counterfactual.estimate_from_nuisances(one, level=settings.level, student=True)
     lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
     lower[~never] = upper[~never] = found.influence
     return _Side(found, ~never, lower, upper, tuple(reasons), found.diagnostics[0].notes)
 
 
-def _calibrated(found: counterfactual.Estimate, settings: Settings) -> counterfactual.Estimate:
-    """The estimate with propensities that are right where a logistic regression's form is not."""
-    one = found.nuisances[0]
-    if not one.abstained.any():
-        return found
-    fold = counterfactual.fold_numbers(len(one.scores), _FOLDS, settings.seed)
-    better = calibrated(one.propensity, one.abstained, fold)
-    if better is one.propensity:
-        return found
-    return counterfactual.estimate_from_nuisances(
-        replace(one, propensity=better), level=settings.level, student=True
-    )
+def recalibrated(
+    nuisances: Sequence[counterfactual.Nuisances], known: Sequence[Array | None], seed: Any
+) -> tuple[list[counterfactual.Nuisances], bool]:
+    """Fitted propensities that are right where a logistic regression's form is not; if any is."""
+    found, changed = [], False
+    for one, told in zip(nuisances, known, strict=True):
+        if told is None and one.abstained.any():
+            fold = counterfactual.fold_numbers(len(one.scores), _FOLDS, seed)
+            better = calibrated(one.propensity, one.abstained, fold)
+            changed |= better is not one.propensity
+            one = replace(one, propensity=better)
+        found.append(one)
+    return found, changed
+
+
+def estimate_with_known(
+    nuisances: Sequence[counterfactual.Nuisances], known: Sequence[Array | None], **options: Any
+) -> counterfactual.Estimate:
+    """The estimate with the propensities that are told, of which none is clipped."""
+    clip, pair = None, list(nuisances)
+    if any(told is not None for told in known):
+        clip, most = KNOWN_CLIP, 1 - counterfactual.default_clip(len(pair[0].scores))
+        pair = [
+            replace(one, propensity=np.minimum(one.propensity, most) if told is None else told)
+            for one, told in zip(pair, known, strict=True)
+        ]
+    return counterfactual.estimate_from_nuisances(pair, clip=clip, **options)
 
 
 def _estimate(
@@ -203,11 +220,7 @@ def _estimate(
         one = counterfactual.fit_nuisances(x, s, r, fold, settings.learner, rng=rng)
     else:
         one = counterfactual.Nuisances(r, s, np.zeros(len(r)), s)
-    if told is not None:
-        one = replace(one, propensity=told[can])
-    return counterfactual.estimate_from_nuisances(
-        one, clip=None if told is None else KNOWN_CLIP, level=settings.level
-    )
+    return estimate_with_known([one], [None if told is None else told[can]], level=settings.level)
 
 
 def _row(item: str, found: Any) -> tuple:
@@ -304,7 +317,7 @@ class _Page:
             "Bounds by the fraction of rows in which abstention depends on more than is seen"
         )
         self.drawings[name] = Drawing(
-            lambda: figures.plot_contamination(table, label="estimate"),
+            lambda: figures.plot_contamination(table, label="estimate", level=found.level),
             "Bounds on the estimate that widen as the fraction of contaminated rows grows.",
             "Bounds by the fraction of rows in which abstention depends on more than features and "
             f"scores: {text}.",
@@ -317,9 +330,9 @@ class _Page:
         if not low - 1e-9 <= truth <= high + 1e-9:
             told, first, last = _shown((truth, low, high), lambda t, a, b: not a <= t <= b, sign)
             self.verdict = (
-                f"The interval below is wrong: by the labels of the abstained rows {what} is "
-                f"{told} on these rows, which lies outside {first} to {last}. What it assumes "
-                "does not hold; the labels decide. "
+                f"The interval below misses: by the labels of the abstained rows {what} is {told} "
+                f"on these rows, which lies outside {first} to {last}. Chance does that to few "
+                "intervals; else what it assumes does not hold. The labels decide. "
             ) + self.verdict
 
     def analysis(self, caption: str) -> Analysis:
@@ -502,10 +515,9 @@ def _outcome(interval: Sequence[float]) -> str:
 
 def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
     """Where there is overlap in all rows of both: an estimate."""
-    told = all(p is not None for p in known)
-    found = counterfactual.estimate_from_nuisances(
+    found = estimate_with_known(
         [side.found.nuisances[0] for side in sides],
-        clip=KNOWN_CLIP if told else None,
+        known,
         level=level,
         student=any(side.found.degrees < math.inf for side in sides),
     )
@@ -520,7 +532,10 @@ def _difference(sides: list[_Side], known: list[Array | None], level: float) -> 
         f"{value} ({low} to {high}): {_outcome(found.interval)}.",
         found.interval,
         [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
-        () if decided else _TOLD * (not told) + _comparison_steps(found, len(sides[0].can), level),
+        ()
+        if decided
+        else _TOLD * any(told is None for told in known)
+        + _comparison_steps(found, len(sides[0].can), level),
     )
     page.contaminate(found, 0.0, "a difference of zero")
     return page

@@ -1,6 +1,7 @@
 """Every analysis that a user's file allows, and why the others are skipped."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -52,7 +53,8 @@ def needs() -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per analysis: ``analysis``, ``needs`` (arrays) and ``would add`` (arrays that tell
-        more).  Counterfactual analyses also need features, or the propensities.
+        more).  Counterfactual analyses also need features, or the propensities; a comparison by
+        scores, without logits or labels, needs features.
 
     Examples
     --------
@@ -114,7 +116,12 @@ def run_analysis(name: str, predictions: ModelPredictions, settings: Settings) -
     _, reason = _obstacle(name, predictions)
     if reason:
         raise ValueError(f"{name} is not possible: {reason}")
-    return _entry(name, predictions).run(predictions, settings)
+    entry = _entry(name, predictions)
+    found = entry.run(predictions, settings)
+    if name == "comparison" and entry is not _BY_SCORES and _scored(predictions):
+        unused = "test_scores and other_scores are not used: logits and labels are compared"
+        found = replace(found, warnings=(*found.warnings, unused))
+    return found
 
 
 def _obstacle(name: str, given: ModelPredictions) -> tuple[list[str], str]:
@@ -131,6 +138,11 @@ def _obstacle(name: str, given: ModelPredictions) -> tuple[list[str], str]:
 
 def _entry(name: str, given: ModelPredictions) -> _Entry:
     """What does an analysis; a comparison is by scores, which may be any numbers, or by logits."""
-    scored = given.has("test_scores") and given.has("other_scores")
-    by_scores = name == "comparison" and scored and not given.has("other_logits")
-    return _BY_SCORES if by_scores else _TABLE[name]
+    entry = _TABLE[name]
+    if name != "comparison" or not _scored(given):
+        return entry
+    return entry if all(map(given.has, entry.needs)) else _BY_SCORES
+
+
+def _scored(given: ModelPredictions) -> bool:
+    return given.has("test_scores") and given.has("other_scores")

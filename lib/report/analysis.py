@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy import special
+from scipy import special, stats
 
 from lib import counterfactual, selective
 from lib.check import as_integer, as_number, check_delta, require_choice, require_number
@@ -173,11 +173,16 @@ def silent(logits: Array) -> Array:
 
 
 def not_at_random(given: ModelPredictions) -> bool:
-    """Whether labels are missing, but only where the model abstained."""
+    """Whether labels are missing where the model abstained only, or clearly more often there.
+
+    Clearly is a p-value of Fisher's exact test below 0.001.
+    """
     if given.test_labels is None or given.test_abstained is None:
         return False
-    unknown = given.test_labels < 0
-    return bool(unknown.any() and not (unknown & ~given.test_abstained).any())
+    unknown, abstained = given.test_labels < 0, given.test_abstained
+    counts = [[(u & a).sum() for a in (abstained, ~abstained)] for u in (unknown, ~unknown)]
+    alone = unknown.any() and not counts[0][1]
+    return bool(alone or stats.fisher_exact(counts, "greater").pvalue < 1e-3)
 
 
 def look_like_probabilities(given: ModelPredictions, names: Sequence[str]) -> list[str]:

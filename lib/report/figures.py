@@ -115,13 +115,17 @@ def plot_tipping_point(point: float) -> Figure:
 
 
 def plot_contamination(
-    table: pd.DataFrame, truth: float | None = None, *, label: str = "difference A - B"
+    table: pd.DataFrame,
+    truth: float | None = None,
+    *,
+    label: str = "difference A - B",
+    level: float = 0.95,
 ) -> Figure:
     """Bounds on the estimate by the fraction of points on which missing-at-random fails."""
     figure, ax = new_figure(height=2.8)
     ax.fill_between(
         table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
-        label="95% interval of the bounds",
+        label=f"{100 * level:.10g}% interval of the bounds",
     )  # fmt: skip
     for k, end in enumerate(("low", "high")):
         ax.plot(

@@ -38,7 +38,7 @@ def obstacle(given: ModelPredictions) -> str:
         return f"test_logits are unknown in {count} rows, where the model abstained"
     if not_at_random(given):
         return (
-            "test_labels are unknown only where the model abstained: the labelled rows are no "
+            "test_labels are unknown mostly where the model abstained: the labelled rows are no "
             "random sample, and their accuracy is not that of all rows"
         )
     if (labelled := int((given.test_labels >= 0).sum())) < 2:
@@ -223,6 +223,15 @@ def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
     return tuple(steps)
 
 
+def _threshold(value: float) -> str:
+    """With three digits, or more where it is close to 1, as it is for models that are too sure."""
+    for digits in range(3, 18):
+        text = f"{value:.{digits}g}"
+        if abs(float(text) - value) <= 5e-3 * min(abs(value), abs(1 - value)):
+            break
+    return text
+
+
 def _reached(
     accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
 ) -> str:
@@ -237,8 +246,8 @@ def _reached(
     if promised > 0:
         text += (
             f". Answering the surest {promised:.1%} (by {chosen['score']}, above about "
-            f"{chosen['guaranteed above']:.3g}) makes it at least {target} with a confidence of "
-            f"{settings.level:g}, on data like the test rows"
+            f"{_threshold(chosen['guaranteed above'])}) makes it at least {target} with a "
+            f"confidence of {settings.level:g}, on data like the test rows"
         )
     else:
         text += (

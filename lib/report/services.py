@@ -7,7 +7,7 @@ what matters is the difference of the counterfactual scores, not that of the sco
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.report import collect
-from lib.report.abstention import KNOWN_CLIP, never_answered
+from lib.report.abstention import estimate_with_known, never_answered, recalibrated
 from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
@@ -81,8 +81,9 @@ def compare_services(
     """Decide between two services that will have to answer always.
 
     Differences of less than `margin` do not matter; `learner`, `level` and `rng` are those of
-    :func:`lib.counterfactual.counterfactual_difference`, which is called once; propensities that
-    the predictions have take the place of fitted ones.  Where abstention
+    :func:`lib.counterfactual.counterfactual_difference`, which is called once.  Propensities that
+    the predictions have take the place of fitted ones; those of ``"linear"`` are calibrated as
+    :class:`lib.report.Settings` says.  Where abstention
     looks deterministic no :class:`lib.counterfactual.PositivityWarning` is given; its text is among
     the comparison's warnings, and nothing is decided.  If the true difference is within the margin,
     one of the two is chosen all the same with a probability of at most 1 - `level`, for large
@@ -108,20 +109,22 @@ def compare_services(
             level=level,
             rng=rng,
         )
-    known = given.test_propensities, given.other_propensities
-    if any(told is not None for told in known):
-        pair = [
-            one if told is None else replace(one, propensity=told)
-            for one, told in zip(difference.nuisances, known, strict=True)
-        ]
-        clip = difference.clip if any(told is None for told in known) else KNOWN_CLIP
-        difference = estimate_from_nuisances(pair, clip=clip, level=level)
+    known, pair = (given.test_propensities, given.other_propensities), difference.nuisances
+    changed = any(told is not None for told in known)
+    student = False
+    if learner == "linear":
+        pair, student = recalibrated(pair, known, rng)
+    if changed or student:
+        difference = estimate_with_known(pair, known, level=level, student=student)
     blind = _blind(given.features, known, difference)
     decision = "undecided" if blind else decide(*difference.interval, margin)
     metrics = pd.DataFrame(
         [
             _metrics_row(
-                name, s, r, estimate_from_nuisances(one, clip=difference.clip, level=level)
+                name,
+                s,
+                r,
+                estimate_from_nuisances(one, clip=difference.clip, level=level, student=student),
             )
             for name, s, r, one in zip("AB", scores, abstained, difference.nuisances, strict=True)
         ]

@@ -175,9 +175,10 @@ def test_selective_scores_that_mislead():
     assert table["selective score"].iloc[2] > 0 > table["counterfactual score"].iloc[2]
 
 
-def test_numbers_are_those_of_direct_calls(example, compared):
+def test_numbers_are_those_of_direct_calls(example):
     (a, b) = arrays(example)
-    direct = counterfactual_difference(example.test_features, *a, *b, learner="linear", rng=0)
+    compared = linear(example, learner="forest")  # those of "linear" are calibrated besides
+    direct = counterfactual_difference(example.test_features, *a, *b, learner="forest", rng=0)
     assert compared.difference.value == direct.value
     assert compared.difference.interval == direct.interval
     for i, (name, (scores, abstained)) in enumerate(zip("AB", (a, b), strict=True)):
@@ -232,15 +233,51 @@ def test_known_propensities_take_the_place_of_fitted_ones():
     assert missed[1] <= stats.binom.isf(1e-4, draws, 0.05)
 
 
-def test_one_known_propensity_keeps_the_clip_of_the_other():
+def test_what_one_service_tells_changes_nothing_of_the_other():
     drawn = simulate(500, rng=3)
-    fitted, one, both = (linear(told(drawn, *given)) for given in ((0, 0), (0, 1), (1, 1)))
-    assert one.difference.clip == fitted.difference.clip > both.difference.clip
+    fitted, one, both = (
+        linear(told(drawn, *given), learner="forest") for given in ((0, 0), (0, 1), (1, 1))
+    )
     np.testing.assert_array_equal(one.difference.nuisances[1].propensity, drawn.propensities[1])
     for a, b in ((fitted, one), (one, both)):
         assert a.difference.value != b.difference.value
-    assert one.metrics.iloc[0].tolist() == fitted.metrics.iloc[0].tolist()
-    assert one.metrics.iloc[1].tolist() != fitted.metrics.iloc[1].tolist()
+    values = [found.metrics.set_index("service")["counterfactual"] for found in (fitted, one, both)]
+    assert values[1]["A"] == pytest.approx(values[0]["A"])
+    assert values[1]["B"] == pytest.approx(values[2]["B"])
+
+
+def test_told_propensities_are_not_clipped_where_the_others_are():
+    """A told 0.95 where few answers are left: clipped at the usual 0.067 the estimate is biased."""
+    rng, draws, truth = np.random.default_rng(6), 150, -0.25
+    missed, values = 0, []
+    for _ in range(draws):
+        x = rng.uniform(-1, 1, (200, 1))
+        rare = np.abs(x[:, 0]) < 0.5
+        p = np.where(rare, 0.95, 0.1)
+        scores = (rng.random(200) < np.where(rare, 0.2, 0.9), rng.random(200) < 0.8)
+        services = services_of(x, scores, (rng.random(200) < p, rng.random(200) < 0.2))
+        found = linear(replace(services, test_propensities=p)).difference
+        missed += not found.interval[0] <= truth <= found.interval[1]
+        values.append(found.value)
+    error = np.std(values) / math.sqrt(draws)
+    assert np.mean(values) == pytest.approx(truth, abs=4 * error)
+    # Few answers with large weights: the normal interval misses in more than 5% (both told: 8%).
+    assert missed <= stats.binom.isf(1e-4, draws, 0.10)
+
+
+def test_a_step_in_the_propensity_is_calibrated_as_in_a_report():
+    """No logistic curve: as fitted, 33 of 127 such intervals held the truth."""
+    rng, draws, held, truth = np.random.default_rng(7), 100, 0, -0.035
+    for _ in range(draws):
+        x = rng.uniform(-2, 2, (800, 1))
+        v = x[:, 0]
+        p = np.where(v > 0.5, 0.9, 0.1)
+        mean = np.where((v > 0.5) & (v < 1.2), 0.2, 0.9)  # on average 0.7775
+        scores = rng.random(800) < mean, rng.random(800) < 0.8125
+        services = services_of(x, scores, (rng.random(800) < p, rng.random(800) < 0.2))
+        low, high = linear(services).difference.interval
+        held += low <= truth <= high
+    assert held >= stats.binom.ppf(1e-4, draws, 0.95)
 
 
 def test_rows_that_are_never_answered_by_what_is_told_decide_nothing():

@@ -39,8 +39,8 @@ from lib.report import (
 from lib.report import report as report_module
 from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
-from lib.report.analysis import acceptance_scores, share
-from lib.report.selective import _less_accurate, groups
+from lib.report.analysis import acceptance_scores, not_at_random, share
+from lib.report.selective import _less_accurate, _threshold, groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
 
@@ -519,6 +519,55 @@ def test_a_model_that_says_nothing_where_it_abstains(example):
     assert not items.str.contains("test rows").any()
 
 
+def test_one_more_unknown_label_hides_no_choice_of_labels(example):
+    """Labels of answers, but for one: those that are known are still no random sample."""
+    r = example.test_abstained
+    missing = r.copy()
+    missing[np.flatnonzero(~r)[0]] = True
+    given = without(example, test_labels=np.where(missing, -1, example.test_labels))
+    found = run_report(given, learner="linear", seed=3)
+    assert "no random sample" in found.skipped["selective"]
+    assert "they are not used" in found.analyses["suitability"].warnings[-1]
+
+
+def test_labels_that_are_missing_at_random_are_seldom_doubted():
+    rng, doubted, files = np.random.default_rng(8), 0, 400
+    for _ in range(files):
+        labels = np.where(rng.random(300) < 0.3, -1, 0)
+        given = ModelPredictions(
+            test_logits=np.tile([1.0, 0.0], (300, 1)),
+            test_labels=labels,
+            test_abstained=rng.random(300) < 0.3,
+        )
+        doubted += not_at_random(given)
+    assert doubted <= stats.binom.isf(1e-4, files, 1e-3)
+
+
+def test_a_comparison_says_that_scores_are_not_used_and_uses_them_where_labels_lack(example):
+    scores = np.linspace(0, 1, len(example.test_labels))
+    given = without(example, test_scores=scores, other_scores=scores)
+    found = run_analysis("comparison", given, SETTINGS)
+    assert "scores are not used" in found.warnings[-1]
+    assert found.verdict == run_analysis("comparison", example, SETTINGS).verdict
+    given = without(given, "test_labels")
+    assert run_analysis("comparison", given, SETTINGS).verdict.startswith("Decision: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "0.5"), (0.91236, "0.912"), (0.9999987, "0.9999987"), (-3.14159, "-3.14"), (1.0, "1")],
+)
+def test_a_threshold_is_told_with_the_digits_that_matter(value, text):
+    assert _threshold(value) == text
+
+
+def test_a_figure_says_the_level_of_its_intervals(example):
+    found = run_analysis("counterfactual", example, replace(SETTINGS, alpha=0.2))
+    figure = found.drawings["counterfactual_contamination"].draw()
+    assert "80% interval of the bounds" in [t.get_text() for t in figure.legends[0].get_texts()]
+    plt.close("all")
+
+
 def test_skipping_leaves_the_others_alone(example, report):
     given = without(example, "holdout_logits", "member_scores")
     found = run_report(given, learner="linear", seed=3)
@@ -907,12 +956,12 @@ def test_the_truth_comes_first_where_the_interval_misses_it():
     found = run_analysis("counterfactual", given, SETTINGS)
     said = f"the accuracy of all predictions is {right.mean():.3f}"
     assert said in found.verdict.split(".  ")[0][:140]
-    assert "the labels decide" in found.verdict
-    assert found.verdict.startswith("The interval below is wrong: by the labels")
+    assert "The labels decide." in found.verdict
+    assert found.verdict.startswith("The interval below misses: by the labels")
     table = found.tables["counterfactual_contamination"].set_index("share")
     assert table.loc[1.0, "low"] <= right.mean() <= table.loc[1.0, "high"]
     found = run_analysis("comparison", given, SETTINGS)
-    assert found.verdict.startswith("The interval below is wrong: by the labels")
+    assert found.verdict.startswith("The interval below misses: by the labels")
     assert found.drawings["comparison_contamination"].draw().axes
     plt.close("all")
 
