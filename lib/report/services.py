@@ -16,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from lib.check import as_number, require_finite
-from lib.counterfactual.diagnostics import PositivityWarning
+from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.report import collect
@@ -83,11 +83,11 @@ def compare_services(
     Differences of less than `margin` do not matter; `learner`, `level` and `rng` are those of
     :func:`lib.counterfactual.counterfactual_difference`, which is called once.  Propensities that
     the predictions have take the place of fitted ones; those of ``"linear"`` are calibrated as
-    :class:`lib.report.Settings` says.  Where abstention
-    looks deterministic no :class:`lib.counterfactual.PositivityWarning` is given; its text is among
-    the comparison's warnings, and nothing is decided.  If the true difference is within the margin,
-    one of the two is chosen all the same with a probability of at most 1 - `level`, for large
-    samples and under the assumptions of the estimate.
+    :class:`lib.report.Settings` says.  Where abstention looks deterministic no
+    :class:`lib.counterfactual.PositivityWarning` is given; its text is among the comparison's
+    warnings, and nothing is decided.  If the true difference is within the margin, one of the two
+    is chosen all the same with a probability of at most 1 - `level`, for large samples and under
+    the assumptions of the estimate.
     """
     given = check(predictions)
     if reason := obstacle(given):
@@ -109,14 +109,13 @@ def compare_services(
             level=level,
             rng=rng,
         )
-    known, pair = (given.test_propensities, given.other_propensities), difference.nuisances
-    changed = any(told is not None for told in known)
-    student = False
+    known = given.test_propensities, given.other_propensities
+    pair, student, fitted = difference.nuisances, False, difference.diagnostics
     if learner == "linear":
         pair, student = recalibrated(pair, known, rng)
-    if changed or student:
+    if student or any(told is not None for told in known):
         difference = estimate_with_known(pair, known, level=level, student=student)
-    blind = _blind(given.features, known, difference)
+    blind = _blind(given.features, known, fitted, difference)
     decision = "undecided" if blind else decide(*difference.interval, margin)
     metrics = pd.DataFrame(
         [
@@ -257,16 +256,20 @@ def _warnings(difference: Estimate, blind: Mapping[str, list[str]]) -> tuple[str
 
 
 def _blind(
-    columns: Mapping[str, Array], known: Sequence[Array | None], difference: Estimate
+    columns: Mapping[str, Array],
+    known: Sequence[Array | None],
+    fitted: Sequence[Diagnostics],  # before anything was calibrated, which may hide it
+    difference: Estimate,
 ) -> dict[str, list[str]]:
     """Why some inputs seem never to be answered, for each service of which that is so."""
     found = {}
-    for name, one, diagnostics, told in zip(
-        "AB", difference.nuisances, difference.diagnostics, known, strict=True
+    for name, one, told, before, after in zip(
+        "AB", difference.nuisances, known, fitted, difference.diagnostics, strict=True
     ):
         never, reasons = never_answered(one.abstained, told, {}, columns)
         # A few abstentions may be separated by chance, and do not matter.
-        reasons = list(diagnostics.positivity) + (reasons if never.mean() > _FEW_NEVER else [])
+        positivity = (before if told is None else after).positivity
+        reasons = list(positivity) + (reasons if never.mean() > _FEW_NEVER else [])
         if reasons:
             found[name] = reasons
     return found
