@@ -20,6 +20,7 @@ from lib.audit import (
 from lib.audit.canaries import THRESHOLDS, top_label_guesses
 from lib.book.chapters import profile_parameters
 from lib.studies.canaries import published, system
+from lib.studies.canaries.simulation import randomized_response_confidences
 from lib.studies.canaries.system import settings_from
 
 CLASSES, POINTS = 10, 300
@@ -92,6 +93,27 @@ def test_stricter_readings(inputs):
     assert table["one label"][3] < 1
 
 
+def rate_by_hand(p, canary, true, error):
+    """The weighted rate at the reported threshold, mirrored, and its standard error."""
+    rows, threshold = (
+        np.arange(len(p)),
+        canary_epsilon(p, canary, true, standard_error=error).threshold,
+    )
+    own, others = p[rows, canary][:, None], p.copy()
+    others[rows, canary] = others[rows, true] = np.nan
+    made = (own >= threshold) | (others >= threshold)
+    made &= ~np.isnan(others)
+    right = made & (own >= threshold) & (own > others)
+    has = made.any(1)
+    weight, rate = made.sum(1)[has] / made.sum(), right.sum(1)[has] / made.sum(1)[has]
+    mean = weight @ rate
+    if error == "authors":
+        square = weight @ (rate - mean) ** 2 / (1 - weight @ weight) / has.sum()
+    else:
+        square = weight**2 @ (rate - mean) ** 2
+    return max(mean, 1 - mean), math.sqrt(square)
+
+
 def test_the_same_canaries_are_paired(inputs, monkeypatch):
     (row,) = published.paired_table().itertuples(index=False)
     first, second = (
@@ -100,11 +122,20 @@ def test_the_same_canaries_are_paired(inputs, monkeypatch):
     )
     alone = (first & ~second).sum(), (second & ~first).sum()
     p = stats.binomtest(alone[0], sum(alone)).pvalue
-    assert row == ("cifar10", "H", first.sum(), second.sum(), *alone, p)
+    assert row[:7] == ("cifar10", "H", first.sum(), second.sum(), *alone, p)
     assert first.sum() > second.sum() > 0
+    for p, error in zip(row[7:], ("authors", "sandwich"), strict=True):
+        (a, s), (b, t) = (
+            rate_by_hand(*INPUTS["cifar10", name, "H", "1 x 1000"], error)
+            for name in ("ALIBI", "AGIBI")
+        )
+        assert p == pytest.approx(2 * stats.norm.sf(abs(a - b) / math.hypot(s, t)))
     same = {key: given(200) for key in INPUTS}
     monkeypatch.setattr(published, "published_inputs", lambda: same)
-    assert published.paired_table()["p"].tolist() == [1.0]
+    assert published.paired_table().iloc[0, -3:].tolist() == [1.0, 1.0, 1.0]
+    none = np.full((POINTS, CLASSES), 1 / CLASSES), *given(0)[1:]
+    monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(INPUTS, none))
+    assert published.paired_table().iloc[0, -3:].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_models_with_the_same_chance_are_seldom_told_apart(monkeypatch):
@@ -118,9 +149,30 @@ def test_models_with_the_same_chance_are_seldom_told_apart(monkeypatch):
     keys = [(d, name, level, "1 x 1000") for d, level in levels for name in ("ALIBI", "AGIBI")]
     monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(keys, (0.3, 0, 0)))
     monkeypatch.setattr(published, "top_label_guesses", guesses)
+    audit = canary_epsilon(*given(0))
+    monkeypatch.setattr(published, "canary_epsilon", lambda *_, **__: audit)
     tables = [published.paired_table() for _ in range(runs)]
     found = [table["p"].min() < 0.05 for table in tables]
     assert sum(found) <= stats.binom.isf(1e-4, runs, 0.05)
+
+
+def test_normal_tests_of_equal_losses_have_no_level(monkeypatch):
+    """One pair a table: by the authors' errors far below 5%, by the sandwich far above."""
+    rng, runs, ps = np.random.default_rng(1), 400, []
+    keys = [("cifar10", name, "H", "1 x 1000") for name in ("ALIBI", "AGIBI")]
+    for _ in range(runs):
+        true = rng.integers(0, CLASSES, 1000)
+        wrong = (true + rng.integers(1, CLASSES, 1000)) % CLASSES
+        both = {
+            k: (randomized_response_confidences(wrong, CLASSES, 3.0, seed=rng), wrong, true)
+            for k in keys
+        }
+        monkeypatch.setattr(published, "published_inputs", lambda both=both: both)
+        ps.append(published.paired_table().iloc[0, -3:].to_numpy(float))
+    named, authors, sandwich = (np.array(ps) < 0.05).sum(0)
+    assert named <= stats.binom.isf(1e-4, runs, 0.05)
+    assert authors <= stats.binom.isf(1e-4, runs, 0.005)
+    assert sandwich >= stats.binom.ppf(1e-4, runs, 0.15)
 
 
 def test_sentences():

@@ -13,6 +13,7 @@ from lib.audit.canaries import (
     CanaryAudit,
     canary_epsilon,
     one_label_bound,
+    rate_of_epsilon,
     single_label_guesses,
     top_label_bound,
     top_label_guesses,
@@ -90,21 +91,35 @@ def careful_table(level: float = 0.95, *, seed: int) -> pd.DataFrame:
 def paired_table() -> pd.DataFrame:
     """ALIBI's and AGIBI's single runs, whose canaries are the same: how many each names outright.
 
-    With McNemar's exact test of those that one names alone; p for all pairs together (Bonferroni).
+    With McNemar's exact test of those that one names alone; beside it, by two standard errors,
+    normal tests of the rates behind the intervals. Each p is for all pairs together (Bonferroni).
     """
     given, rows = published_inputs(), []
     for dataset, mechanism, level, runs in given:
         if (mechanism, runs) != ("AGIBI", "1 x 1000"):
             continue
-        named = [
-            top_label_guesses(*given[dataset, each, level, runs], 0.0).correct
-            for each in ("ALIBI", mechanism)
-        ]
+        pair = [given[dataset, each, level, runs] for each in ("ALIBI", mechanism)]
+        named = [top_label_guesses(*one, 0.0).correct for one in pair]
         alone = [int(np.count_nonzero(named[i] & ~named[1 - i])) for i in range(2)]
-        p = stats.binomtest(alone[0], sum(alone)).pvalue if any(alone) else 1.0
-        rows.append((dataset, level, *(int(each.sum()) for each in named), *alone, p))
-    columns = ["data", "level", "ALIBI", "AGIBI", "ALIBI alone", "AGIBI alone", "p"]
-    return pd.DataFrame(rows, columns=columns).assign(p=lambda t: np.minimum(1, len(t) * t["p"]))
+        p = [stats.binomtest(alone[0], sum(alone)).pvalue if any(alone) else 1.0]
+        for error in ("authors", "sandwich"):
+            (a, s), (b, t) = (_rate(canary_epsilon(*one, standard_error=error)) for one in pair)
+            p.append(2 * stats.norm.sf(abs(a - b) / math.hypot(s, t)) if s or t else 1.0)
+        rows.append((dataset, level, *(int(each.sum()) for each in named), *alone, *p))
+    ps = ["p", "p, losses", "p, losses (sandwich)"]
+    columns = ["data", "level", "ALIBI", "AGIBI", "ALIBI alone", "AGIBI alone", *ps]
+    found = pd.DataFrame(rows, columns=columns)
+    return found.assign(**{name: np.minimum(1, len(found) * found[name]) for name in ps})
+
+
+def _rate(audit: CanaryAudit) -> tuple[float, float]:
+    """The rate of right guesses behind a 95% interval, and its standard error."""
+    if math.isnan(audit.threshold):
+        return 0.5, math.inf
+    rate = audit.per_threshold.set_index("threshold").loc[audit.threshold, "accuracy"]
+    low, high = (rate_of_epsilon(end) for end in (audit.low, audit.high))
+    rate = max(rate, 1 - rate)  # mirrored, as the interval is
+    return rate, max(rate - low, high - rate) / stats.norm.isf(0.025)  # one end may be clipped
 
 
 def pairs_in_words(paired: pd.DataFrame) -> str:
