@@ -132,8 +132,8 @@ else:
 # - *Holds.* From the authors' confidences P5's Tables 5 and 6 come out to the digit, where these
 #   files can be had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
 # - *Does not hold* for the authors' two models: P5 finds ALIBI's and AGIBI's losses alike. By
-#   canaries that are named outright, which have a valid test, AGIBI's model gives away less at high
-#   accuracy (below). Another might not.
+#   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
+#   if canaries are independent). Another might not.
 # - *Caution.* With 100 classes and $\epsilon = $ {value}`canaries.study_least` the paper's lower
 #   bound is above the truth in {value}`canaries.paper_exceeds:.0%` of the audits, with 10 classes
 #   in {value}`canaries.paper_exceeds_ten:.0%`: threshold, mirror and standard error add up.
@@ -201,7 +201,8 @@ if real:
     alibi, agibi = by_name["ALIBI"], by_name["AGIBI"].loc[by_name["ALIBI"].index]
     paired = published.paired_table()
     chapter.check("P5-D-separate", paired["p"].min())
-    pairs = "Canaries named outright by ALIBI's and AGIBI's models; p for all pairs together"
+    pairs = "Canaries named outright by ALIBI's and AGIBI's models, McNemar's test, and normal "
+    pairs += "tests of the losses, which keep no level; p for all pairs together"
     chapter.table(paired, "paired", pairs, dict.fromkeys(paired.columns[-3:], ".1g"), aside=True)
     chapter.check("P5-C-agree", system.least_overlap(alibi, ten.loc[alibi.index]))
     reproduced = sum(v.verdict == "reproduced" for v in cell_verdicts)
@@ -218,10 +219,9 @@ if real:
         f"find as {published.ends_in_words(tens)}: most likely a slip in copying. With either, "
         "the intervals of ALIBI and AGIBI overlap at every level. That is a weak test: "
         f"{published.pairs_in_words(paired)} (one training each, McNemar's test for all six). Of "
-        f"the losses the least p is {paired['p, losses'].min():.1g} by the authors' standard "
-        "errors, which hardly ever tell such models apart, and by the sandwich below "
-        f"{paired['p, losses (sandwich)'].min():.1g}, which does so too often. PATE's audits our "
-        "text of the paper lacks. On CIFAR-10 ALIBI's high and very high level are the same file."
+        f"the losses the least p is {paired['p, losses'].min():.1g} by the authors' errors and "
+        f"{paired['p, losses (sandwich)'].min():.1g} by the sandwich below; neither keeps a level. "
+        "Our text lacks PATE's audits. CIFAR-10's files of ALIBI, high and very high, are the same."
     )
 else:
     chapter.not_run(chapter.claims("P5-D"), "the authors' confidences are not here")

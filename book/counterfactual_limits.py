@@ -307,10 +307,10 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
 # doubly robust interval misses the truth; the bounds hold it in
-# {value}`counterfactual_limits.rules_bounded`. (Three thresholds on each of three data sets: not
-# so many independent runs. Where every answer is right, as on wine, the interval has no width, and
-# there is nothing to miss. The estimate is a mean of weighted values, which may be above 1, and so
-# may be the end of its interval.)
+# {value}`counterfactual_limits.rules_bounded`. (Three thresholds on each of three data sets are not
+# so many independent runs. On wine all predictions are right, so that an interval without width
+# holds; it would have none, and miss, if those withheld were wrong. The estimate is a mean of
+# weighted values, which may be above 1, and so may be the end of its interval.)
 #
 # ## Looking at the data while they arrive
 #

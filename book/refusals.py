@@ -138,11 +138,11 @@ chapter.values(
 # answered it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
 # [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It first excludes 0 at
 # {value}`refusals.decided:,` points, the asymptotic one with fitted propensities at
-# {value}`refusals.decided_fitted:,`: then one may stop. (Who goes on may see 0 again, for what is
-# estimated is the mean of the points so far, which moves.) With the same images and refusals drawn
-# anew, {value}`refusals.replays` times, the exact sequence missed the truth so far at any time in
-# {value}`refusals.again_exact` of the streams, and the interval for a fixed time, looked at after
-# every image, in {value}`refusals.again_fixed`.
+# {value}`refusals.decided_fitted:,` (0: never); then one may stop. (Who goes on may see 0 again,
+# for what is estimated is the mean of the points so far, which moves.) With the same images and
+# refusals drawn anew, {value}`refusals.replays` times, the exact sequence missed the truth so far
+# at any time in {value}`refusals.again_exact` of the streams, and the interval for a fixed time,
+# looked at after every image, in {value}`refusals.again_fixed`.
 #
 # ## How often each is wrong
 #

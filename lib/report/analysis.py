@@ -175,14 +175,17 @@ def silent(logits: Array) -> Array:
 def not_at_random(given: ModelPredictions) -> bool:
     """Whether labels are missing where the model abstained only, or clearly more often there.
 
-    Clearly is a p-value of Fisher's exact test below 0.001.
+    Clearly is a difference of the missing fractions of at least 0.05 with a p-value of Fisher's
+    exact test below 0.001.
     """
     if given.test_labels is None or given.test_abstained is None:
         return False
     unknown, abstained = given.test_labels < 0, given.test_abstained
     counts = [[(u & a).sum() for a in (abstained, ~abstained)] for u in (unknown, ~unknown)]
-    alone = unknown.any() and not counts[0][1]
-    return bool(alone or stats.fisher_exact(counts, "greater").pvalue < 1e-3)
+    if not counts[0][1] or not abstained.any():
+        return bool(unknown.any() and abstained.any())
+    apart = unknown[abstained].mean() - unknown[~abstained].mean() >= 0.05
+    return bool(apart and stats.fisher_exact(counts, "greater").pvalue < 1e-3)
 
 
 def look_like_probabilities(given: ModelPredictions, names: Sequence[str]) -> list[str]:

@@ -296,8 +296,10 @@ def _read_trial(path: Path, header: list[str], records: Iterator) -> dict[str, A
         if (name := f"propensity_{letter}") in columns:
             told = [number_in(cell) for cell in columns[name]]
             for p, flag, cell, line in zip(told, flags, columns[name], lines, strict=True):
-                if not (0 <= p < 1 or p == flag == 1):
-                    allowed = f"a number in [0, 1], below 1 where abstained_{letter} is no"
+                if not (0 < p <= 1 if flag else 0 <= p < 1):
+                    allowed = (
+                        f"a number in [0, 1], below 1 where abstained_{letter} is no, else above 0"
+                    )
                     raise _cell_error(path, name, allowed, cell, line)
             arrays[f"{who}_propensities"] = np.array(told)
     features = [

@@ -38,8 +38,8 @@ def obstacle(given: ModelPredictions) -> str:
         return f"test_logits are unknown in {count} rows, where the model abstained"
     if not_at_random(given):
         return (
-            "test_labels are unknown mostly where the model abstained: the labelled rows are no "
-            "random sample, and their accuracy is not that of all rows"
+            "test_labels are unknown only, or more often, where the model abstained: the labelled "
+            "rows are no random sample, and their accuracy is not that of all rows"
         )
     if (labelled := int((given.test_labels >= 0).sum())) < 2:
         return f"test_labels must be known in at least 2 rows, got {labelled}"

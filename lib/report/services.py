@@ -20,7 +20,7 @@ from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.report import collect
-from lib.report.abstention import estimate_with_known, never_answered, recalibrated
+from lib.report.abstention import KNOWN_CLIP, estimate_with_known, never_answered, recalibrated
 from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
@@ -40,13 +40,15 @@ class Comparison:
     """What a free trial says of two services, A and B, that will have to answer always.
 
     The doubly robust `difference` of A's counterfactual score minus B's; `metrics`: one row per
-    service with coverage, selective and counterfactual score; the `decision`: A if the interval of
+    service with coverage, selective and counterfactual score; `diagnostics` of A and B, each with
+    its own clipping; the `decision`: A if the interval of
     the difference is above `margin`, B if it is below -`margin`, and undecided whatever it is if
     one of the two seems never to answer some inputs; why (`reason`), and what to note (`warnings`).
     """
 
     difference: Estimate
     metrics: pd.DataFrame = field(repr=False)
+    diagnostics: tuple[Diagnostics, ...] = field(repr=False)
     decision: str
     reason: str
     warnings: tuple[str, ...]
@@ -111,11 +113,14 @@ def compare_services(
         )
     known = given.test_propensities, given.other_propensities
     pair, student, fitted = difference.nuisances, False, difference.diagnostics
-    if learner == "linear":
+    if isinstance(learner, str) and learner == "linear":
         pair, student = recalibrated(pair, known, rng)
     if student or any(told is not None for told in known):
         difference = estimate_with_known(pair, known, level=level, student=student)
     blind = _blind(given.features, known, fitted, difference)
+    usual = estimate_from_nuisances(pair, level=level).diagnostics
+    exact = difference.diagnostics
+    diagnostics = tuple(exact[i] if known[i] is not None else usual[i] for i in range(2))
     decision = "undecided" if blind else decide(*difference.interval, margin)
     metrics = pd.DataFrame(
         [
@@ -131,9 +136,10 @@ def compare_services(
     return Comparison(
         difference=difference,
         metrics=metrics,
+        diagnostics=diagnostics,
         decision=decision,
         reason=_reason(difference, metrics, decision, margin, blind),
-        warnings=_warnings(difference, blind),
+        warnings=_warnings(difference, diagnostics, blind),
         margin=margin,
     )
 
@@ -214,7 +220,7 @@ def diagnostics_table(comparison: Comparison) -> pd.DataFrame:
     return pd.DataFrame(
         {
             letter: [getattr(diagnostics, name) for name in quantities.values()]
-            for letter, diagnostics in zip("AB", comparison.difference.diagnostics, strict=True)
+            for letter, diagnostics in zip("AB", comparison.diagnostics, strict=True)
         },
         index=pd.Index(quantities, name="quantity"),
         dtype=float,
@@ -238,13 +244,15 @@ def _metrics_row(name: str, scores: Array, abstained: Flags, estimate: Estimate)
     }
 
 
-def _warnings(difference: Estimate, blind: Mapping[str, list[str]]) -> tuple[str, ...]:
+def _warnings(
+    difference: Estimate, diagnostics: Sequence[Diagnostics], blind: Mapping[str, list[str]]
+) -> tuple[str, ...]:
     found = []
-    for name, diagnostics in zip("AB", difference.diagnostics, strict=True):
-        found += [f"{name}: {text}" for text in (*blind.get(name, []), *diagnostics.notes)]
-        if diagnostics.answered < _FEW_ANSWERS:
+    for name, one in zip("AB", diagnostics, strict=True):
+        found += [f"{name}: {text}" for text in (*blind.get(name, []), *one.notes)]
+        if one.answered < _FEW_ANSWERS:
             found.append(
-                f"{name}: it answered only {diagnostics.answered} of {diagnostics.n} points, too "
+                f"{name}: it answered only {one.answered} of {one.n} points, too "
                 "few for an interval that relies on the normal distribution"
             )
     if difference.stderr == 0:
@@ -263,13 +271,13 @@ def _blind(
 ) -> dict[str, list[str]]:
     """Why some inputs seem never to be answered, for each service of which that is so."""
     found = {}
-    for name, one, told, before, after in zip(
-        "AB", difference.nuisances, known, fitted, difference.diagnostics, strict=True
-    ):
+    for name, one, told, before in zip("AB", difference.nuisances, known, fitted, strict=True):
         never, reasons = never_answered(one.abstained, told, {}, columns)
-        # A few abstentions may be separated by chance, and do not matter.
-        positivity = (before if told is None else after).positivity
-        reasons = list(positivity) + (reasons if never.mean() > _FEW_NEVER else [])
+        # A few abstentions may be separated by chance, and do not matter; told ones are no chance.
+        certain = told is not None and (told >= 1 - KNOWN_CLIP).any()
+        reasons = reasons if certain or never.mean() > _FEW_NEVER else []
+        if told is None:
+            reasons = [*before.positivity, *reasons]
         if reasons:
             found[name] = reasons
     return found

@@ -278,7 +278,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     found = suitability_report(given, margin=settings.margin, alpha=settings.alpha)
     doubts = list(found.warnings)
     if not_at_random(given):
-        doubts.append("test_labels are unknown mostly where the model abstained: they are not used")
+        doubts.append(
+            "test_labels are unknown only, or more often, where the model abstained: none is used"
+        )
     tables = {"suitability": printable(found.summary), "suitability_moved": printable(found.moved)}
     captions = {
         "suitability": "Estimated accuracies, their difference and the test; intervals at the "

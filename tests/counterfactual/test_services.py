@@ -242,6 +242,9 @@ def test_what_one_service_tells_changes_nothing_of_the_other():
     for a, b in ((fitted, one), (one, both)):
         assert a.difference.value != b.difference.value
     values = [found.metrics.set_index("service")["counterfactual"] for found in (fitted, one, both)]
+    for i, same in enumerate((fitted, both)):
+        for name in ("clipped", "overlap", "largest_weight", "notes"):
+            assert getattr(one.diagnostics[i], name) == getattr(same.diagnostics[i], name)
     assert values[1]["A"] == pytest.approx(values[0]["A"])
     assert values[1]["B"] == pytest.approx(values[2]["B"])
 
@@ -280,12 +283,25 @@ def test_a_step_in_the_propensity_is_calibrated_as_in_a_report():
     assert held >= stats.binom.ppf(1e-4, draws, 0.95)
 
 
-def test_rows_that_are_never_answered_by_what_is_told_decide_nothing():
-    services = trial(0.3)
-    never = services.test_abstained & (np.arange(200) % 2 == 0)
+@pytest.mark.parametrize("every", [2, 120])  # few of them are enough: no chance is in it
+def test_rows_that_are_never_answered_by_what_is_told_decide_nothing(every):
+    services = trial(0.3, 1000)
+    never = services.test_abstained & (np.arange(1000) % every == 0)
+    assert never.any()
     found = linear(replace(services, test_propensities=np.where(never, 1.0, 0.3)))
     assert found.decision == "undecided"
     assert any("known propensities are 1 in" in text for text in found.warnings)
+
+
+def test_a_told_chance_of_an_answer_is_one_however_small():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, (4000, 1))
+    p = np.where(x[:, 0] > 0, 0.985, 0.1)
+    scores = (np.full(4000, 0.9) + 0.05 * rng.normal(size=4000), np.full(4000, 0.3))
+    services = services_of(x, scores, (rng.random(4000) < p, rng.random(4000) < 0.3))
+    found = linear(replace(services, test_propensities=p, other_propensities=np.full(4000, 0.3)))
+    assert found.decision == "choose A"
+    assert not any("positivity fails" in text for text in found.warnings)
 
 
 def test_other_warnings():
@@ -426,9 +442,14 @@ def test_a_file_tells_propensities(tmp_path):
         bad = table.astype({"propensity_a": object})
         bad.loc[answered, "propensity_a"] = wrong
         bad.to_csv(path, index=False)
-        allowed = r"a number in \[0, 1\], below 1 where abstained_a is no"
+        allowed = r"a number in \[0, 1\], below 1 where abstained_a is no, else above 0"
         with pytest.raises(ValueError, match=f"'propensity_a' must be {allowed}, got '{wrong}' in"):
             read_predictions(path)
+    bad = table.copy()
+    bad.loc[np.flatnonzero(drawn.abstained[0])[0], "propensity_a"] = 0.0
+    bad.to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"'propensity_a' must be .*, got '0\.0' in row"):
+        read_predictions(path)
 
 
 HEADER = "k,x,score_a,abstained_a,score_b,abstained_b"

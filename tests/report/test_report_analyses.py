@@ -513,7 +513,7 @@ def test_a_model_that_says_nothing_where_it_abstains(example):
     given = without(example, test_labels=np.where(r, -1, example.test_labels))
     found = run_report(given, learner="linear", seed=3)
     assert "no random sample" in found.skipped["selective"]
-    assert "they are not used" in found.analyses["suitability"].warnings[-1]
+    assert "none is used" in found.analyses["suitability"].warnings[-1]
     assert "suitability_calibration" in found.tables
     items = found.tables["suitability_calibration"]["item"]
     assert not items.str.contains("test rows").any()
@@ -527,7 +527,7 @@ def test_one_more_unknown_label_hides_no_choice_of_labels(example):
     given = without(example, test_labels=np.where(missing, -1, example.test_labels))
     found = run_report(given, learner="linear", seed=3)
     assert "no random sample" in found.skipped["selective"]
-    assert "they are not used" in found.analyses["suitability"].warnings[-1]
+    assert "none is used" in found.analyses["suitability"].warnings[-1]
 
 
 def test_labels_that_are_missing_at_random_are_seldom_doubted():
