@@ -76,7 +76,12 @@ class LiRA:
         """See :class:`Attack`."""
         shadows = _real(shadows, "s")
         inside, outside = fit_models(shadows[:, None], np.asarray(members)[:, None])
-        return log_ratio(_observed(observed), inside, outside)
+        observed = _observed(observed)
+        if np.isinf(observed).any():
+            raise ValueError(
+                f"observed must be finite for LiRA, got {int(np.isinf(observed).sum())} infinite"
+            )
+        return log_ratio(observed, inside, outside)
 
 
 def fit_models(

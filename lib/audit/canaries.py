@@ -33,6 +33,7 @@ from lib.check import (
 #: Thresholds that P5's authors try.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
+_AUTHORS_Z = float(stats.norm.isf(0.025))  # of the level 0.95, where their rules hold
 _FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
 
 
@@ -297,8 +298,9 @@ def canary_epsilon(
     variance sum w_i (a_i - m)^2 / (1 - sum w_i^2) (reliability weights), and the normal interval
     with the number k of canaries that have a guess, m -+ z sqrt(variance / k), clipped to
     [1/2, 1].  A mean below 1/2 is mirrored: the reverse of the attack is an attack.  If the attack
-    is never wrong, the lower limit is 1 - 3 / k (about Clopper-Pearson's) for k > 50 and 1/2
-    otherwise.  The reported threshold has the largest lower limit and, among equal ones, is the
+    is never wrong, the lower limit is the authors' 1 - 3 / k for k > 50 and 1/2 otherwise, about a
+    one-sided limit of 95%; at any other level, and if corrected, it is Clopper-Pearson's.
+    The reported threshold has the largest lower limit and, among equal ones, is the
     largest with a finite upper limit.  A single canary with both right and wrong guesses has no
     variance: its interval is (0, infinity).  Equal confidences are a wrong guess: the adversary
     says "this label" only where it is the more confident one.
@@ -537,7 +539,10 @@ def _interval(
     rate = right[has] / made[has]
     mean = float(weight @ rate)
     if right.sum() == total or (mirror and not right.any()):
-        low = 1 - 3 / k if k > _FEW else 0.5
+        if math.isclose(z, _AUTHORS_Z):
+            low = 1 - 3 / k if k > _FEW else 0.5
+        else:
+            low = max(0.5, float(stats.norm.sf(z)) ** (1 / k))
         return k, total, mean, epsilon_of_rate(low), math.inf
     spread = 1 - float(weight @ weight)
     if k == 1 or spread <= 0:

@@ -10,6 +10,7 @@ from scipy import optimize, special, stats
 from lib.audit.selection import true_best_epsilon
 from lib.check import (
     as_array,
+    as_generator,
     as_number,
     as_real,
     check_delta,
@@ -208,7 +209,13 @@ def _gaussian_excess(correct: int, guesses: int, canaries: int, mu: float, alpha
     return False
 
 
-def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int) -> tuple[int, int]:
+def one_run_guesses(
+    scores: npt.ArrayLike,
+    members: npt.ArrayLike,
+    guesses: int,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> tuple[int, int]:
     """Guess where the scores say most: "in" at the largest half, "out" at the smallest.
 
     Parameters
@@ -219,6 +226,8 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
         Whether they were in.
     guesses : int
         Guesses a run, even, at most m.
+    seed : int or Generator
+        Of the order of equal scores: that of the arrays may tell who was in.
 
     Returns
     -------
@@ -244,7 +253,7 @@ def one_run_guesses(scores: npt.ArrayLike, members: npt.ArrayLike, guesses: int)
     require_int("guesses", guesses)
     if guesses % 2 or not 0 < guesses <= scores.shape[1]:
         raise ValueError(f"guesses must be even, from 2 to {scores.shape[1]}, got {guesses!r}")
-    order = np.argsort(scores, axis=1, kind="stable")
+    order = np.lexsort((as_generator(seed).random(scores.shape), scores), axis=1)
     low, high = order[:, : guesses // 2], order[:, -(guesses // 2) :]
     right = (
         np.take_along_axis(members, high, 1).sum() + (~np.take_along_axis(members, low, 1)).sum()

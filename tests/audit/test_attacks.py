@@ -84,3 +84,9 @@ def test_bad_shadows(change, message):
 def test_bad_selection(arguments, message):
     with pytest.raises(ValueError, match=message):
         select_worst(*shadows(), **arguments)
+
+
+def test_lira_refuses_what_is_infinite():
+    shadows, members = np.zeros((4, 2)), np.array([[True, False]] * 2 + [[False, True]] * 2)
+    with pytest.raises(ValueError, match="observed must be finite for LiRA, got 1 infinite"):
+        LiRA().score([np.inf, 0.0], shadows[:, 0], members[:, 0])

@@ -181,6 +181,19 @@ def test_best_of_several_fractions_pays_for_the_choice():
     assert best_one_run(scores, members, 1e-5, 0.95, family="gaussian") > expected
 
 
+def test_the_order_of_the_array_decides_no_ties():
+    """Confidences of 1 throughout, members last: the attack knows nothing."""
+    members = np.arange(100)[None] >= 50
+    scores = np.repeat([[1.0], [0.0]], 100, axis=1)
+    found = [one_run_guesses(np.zeros((1, 100)), members, 60, seed=k)[0] for k in range(400)]
+    # Hypergeometric at either end; the variance of their sum is below that of 60 coins.
+    assert np.mean(found) == pytest.approx(30, abs=4 * math.sqrt(15 / 400))
+    first, guesses = one_run_guesses(np.zeros((1, 100)), members, 60)
+    assert one_run_epsilon(first, guesses, 100, 1e-5) < 0.5
+    each = one_run_guesses(scores, np.repeat(members, 2, axis=0), 60, seed=3)[0]
+    assert each != 2 * one_run_guesses(scores[:1], members, 60, seed=3)[0]  # runs of their own
+
+
 def test_guesses():
     scores = np.array([[5.0, -3.0, 0.1, 2.0, -9.0, 0.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
     members = np.array([[1, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], bool)

@@ -126,6 +126,17 @@ def test_without_the_mirror_a_bad_attack_shows_nothing():
     assert canary_epsilon(*certain(60), mirror=False).low == epsilon_of_rate(1 - 3 / 60)
 
 
+@pytest.mark.parametrize("corrected", [False, True])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99, 0.999])
+def test_the_limit_of_an_attack_that_is_never_wrong_has_the_level_asked_for(level, corrected):
+    """At a rate of the limit so many right guesses have the probability of a tail."""
+    k, tail = 60, (1 - level) / 2 / (len(THRESHOLDS) if corrected else 1)
+    low = canary_epsilon(*certain(k), level=level, corrected=corrected).low
+    assert rate_of_epsilon(low) ** k == pytest.approx(tail)
+    corrected_only = canary_epsilon(*certain(k), corrected=True).low
+    assert rate_of_epsilon(corrected_only) ** k == pytest.approx(0.025 / len(THRESHOLDS))
+
+
 def test_no_guess_gives_the_trivial_interval():
     p = np.full((5, 4), 0.25)
     audit = canary_epsilon(p, [1] * 5, [0] * 5)
