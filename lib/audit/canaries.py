@@ -298,8 +298,8 @@ def canary_epsilon(
     variance sum w_i (a_i - m)^2 / (1 - sum w_i^2) (reliability weights), and the normal interval
     with the number k of canaries that have a guess, m -+ z sqrt(variance / k), clipped to
     [1/2, 1].  A mean below 1/2 is mirrored: the reverse of the attack is an attack.  If the attack
-    is never wrong, the lower limit is the authors' 1 - 3 / k for k > 50 and 1/2 otherwise, about a
-    one-sided limit of 95%; at any other level, and if corrected, it is Clopper-Pearson's.
+    is never wrong, the lower limit is 1/2 up to k = 50, and beyond the authors' 1 - 3 / k, about a
+    one-sided limit of 95%; at any other level, and if corrected, it is Clopper-Pearson's there.
     The reported threshold has the largest lower limit and, among equal ones, is the
     largest with a finite upper limit.  A single canary with both right and wrong guesses has no
     variance: its interval is (0, infinity).  Equal confidences are a wrong guess: the adversary
@@ -539,10 +539,9 @@ def _interval(
     rate = right[has] / made[has]
     mean = float(weight @ rate)
     if right.sum() == total or (mirror and not right.any()):
-        if math.isclose(z, _AUTHORS_Z):
-            low = 1 - 3 / k if k > _FEW else 0.5
-        else:
-            low = max(0.5, float(stats.norm.sf(z)) ** (1 / k))
+        exact = max(0.5, float(stats.norm.sf(z)) ** (1 / k))
+        low = 1 - 3 / k if math.isclose(z, _AUTHORS_Z) else exact
+        low = low if k > _FEW else 0.5
         return k, total, mean, epsilon_of_rate(low), math.inf
     spread = 1 - float(weight @ weight)
     if k == 1 or spread <= 0:
