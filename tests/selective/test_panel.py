@@ -271,6 +271,44 @@ def test_a_search_goes_on_while_the_best_rate_is_at_an_end(tmp_path, monkeypatch
     assert min(lengths) < len(ladder)  # and one stopped
 
 
+def test_the_rate_of_selective_net_may_be_chosen_by_several_targets(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
+    both = replace(
+        SETTINGS,
+        families=("plain", "SN"),
+        epsilons=(math.inf,),
+        rates=(0.1, 0.3),
+        rate_targets=(1.0, 0.5),
+    )
+    configs = both.tuning("SN", math.inf, repetition=2)
+    assert [c.objective.coverage for c in configs] == [0.5, 1.0] * 2
+    assert len({c.seed for c in configs}) == 4
+    assert {c.releases for c in configs} == {2}
+    alone = replace(both, rate_targets=(1.0,)).tuning("SN", math.inf)
+    assert [c.objective.coverage for c in alone] == [1.0] * 2
+    rows = run_panel(both).rates.query("family == 'SN'")
+    assert rows["trainings"].tolist() == [1, 1]
+    data = both.data.load()
+    results = train_many(both.tuning("SN", math.inf), data.training, data.validation)
+    expected = []
+    for result in results:
+        p = special.softmax(result.logits, axis=1)
+        right, target = p.argmax(1) == data.validation_labels, result.config.objective.coverage
+        first = np.argsort(-p.max(1))[: round(target * len(right))]
+        expected.append(right[first].mean())
+    assert expected[2] > expected[3]  # half are easier than all
+    found = np.reshape(expected, (2, 2)).mean(1)
+    assert rows["accuracy"].tolist() == pytest.approx(found.tolist())
+    assert rows["chosen"].tolist() == (found == found.max()).tolist()
+
+
+@pytest.mark.parametrize("wrong", [(), (0.3,), (0.5, 0.1)])
+def test_targets_that_selective_net_does_not_have_choose_no_rate(wrong):
+    with pytest.raises(ValueError, match=r"rate_targets must be of \(0.5, 1.0\), got"):
+        replace(SETTINGS, rate_targets=wrong)
+
+
 @pytest.mark.parametrize("low", range(5))
 def test_a_search_that_stops_early_loses_no_accuracy(low):
     """Against all rates, the best one anywhere between the ends; spread as of two rounds above."""

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.selective.curves import accuracy_bound, accuracy_coverage
 from lib.studies.interplay.outlier import OutlierStudy
-from lib.studies.interplay.panel import Imbalance, Panel
-from lib.studies.interplay.tables import acceptance_position, mean_curve, selective_net_curve
+from lib.studies.interplay.panel import Imbalance, Panel, selective_net_curve
+from lib.studies.interplay.tables import acceptance_position, mean_curve
 
 _LINES = ("-", "--", "-.", ":")
 _METHODS = {

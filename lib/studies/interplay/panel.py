@@ -19,6 +19,7 @@ from lib.data.images import load_images
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
+from lib.selective.curves import accuracy_coverage
 from lib.studies.default_problem import PUBLIC_IMAGES, default_problem, with_training
 from lib.ties import first_largest
 from lib.training import (
@@ -85,6 +86,7 @@ class PanelSettings:
     adversarial: float = 0.01  # Of adversarial training: Lakshminarayanan et al.'s for [0, 1]
     # Target coverages of SelectiveNet, ascending, 1 the last
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
+    rate_targets: tuple[float, ...] = (1.0,)  # Those whose models choose SelectiveNet's rate
     # Fraction of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
     burn_in: float = 0.5
     reward: float = 4.0  # Of deep gamblers
@@ -97,6 +99,8 @@ class PanelSettings:
             raise ValueError(f"first_rates must not be negative, got {self.first_rates}")
         if not 1 <= self.rate_seeds <= 50:
             raise ValueError(f"rate_seeds must be 1 to 50, got {self.rate_seeds}")
+        if not self.rate_targets or not set(self.rate_targets) <= set(self.coverages):
+            raise ValueError(f"rate_targets must be of {self.coverages}, got {self.rate_targets}")
         if "plain" not in self.families:
             raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
 
@@ -117,20 +121,25 @@ class PanelSettings:
     ) -> tuple[TrainingConfig, ...]:
         """Trainings that choose the learning rate, rate by rate; of all rates if no list is given.
 
-        SelectiveNet's is chosen by the model of target coverage 1, which is to be right everywhere.
+        SelectiveNet has as many for each rate as there are :attr:`rate_targets`, one after another.
         """
         models = self._models(family, epsilon)
+        if family == "SN":
+            models = [m for m in models if m["objective"].coverage in self.rate_targets]
+        else:
+            models = models[:1]
         return tuple(
             replace(
                 self.training,
                 epsilon=epsilon,
                 learning_rate=rate,
                 checkpoint_every=None,
-                seed=self._seed(family, epsilon, number, 0) + 50_000_000 + 1_000_000 * repetition,
-                **models[-1],
+                seed=self._seed(family, epsilon, number, m) + 50_000_000 + 1_000_000 * repetition,
+                **change,
             )
             for number, rate in enumerate(self.rates_at(epsilon))
             if rates is None or rate in rates
+            for m, change in enumerate(models)
         )
 
     @property
@@ -305,7 +314,8 @@ def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> Pa
     """The panel of a chapter's parameters, on the data that are at hand."""
     names = (*_SHARED, "n_seeds", "first_rates", "rate_seeds", "checkpoint_every")
     given = {name: parameters[name] for name in names}
-    given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
+    several = ("rates", "free_rates", "rate_targets", "families")
+    given |= {name: tuple(parameters[name]) for name in several}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
 
 
@@ -522,14 +532,37 @@ def _search(settings: PanelSettings) -> tuple[dict[Any, Tried], list[StoredRun]]
         done = _run(jobs)
         runs.extend(done.values())
         for place, job in jobs.items():
-            for config, model in zip(job.configs, done[place].metrics["models"], strict=True):
-                tried[place].setdefault(config.learning_rate, []).append(model["accuracy"])
+            reached = _reached(job, done[place])
+            number = len(settings.rate_targets) if place[0] == "SN" else 1
+            for k in range(0, len(reached), number):
+                found = tried[place].setdefault(job.configs[k].learning_rate, [])
+                found.append(float(np.mean(reached[k : k + number])))
 
     add(settings.searches())
     while further := settings.further(tried):
         add(further)
     add(settings.finals({place: leading(found) for place, found in tried.items()}))
     return tried, runs
+
+
+def selective_net_curve(
+    correct: npt.NDArray, score: npt.NDArray, coverages: Sequence[float]
+) -> npt.NDArray[np.float64]:
+    """Accuracy of each SelectiveNet at its own target coverage."""
+    n = correct.shape[1]
+    return np.array(
+        [
+            accuracy_coverage(c, s).accuracy[math.ceil(target * n) - 1]
+            for c, s, target in zip(correct, score, coverages, strict=True)
+        ]
+    )
+
+
+def _reached(job: ManyTrainings, run: StoredRun) -> list[float]:
+    """Accuracy of each model, of a SelectiveNet at its target coverage."""
+    p = special.softmax(run.arrays["logits"], axis=-1)
+    targets = [getattr(config.objective, "coverage", 1.0) for config in job.configs]
+    return selective_net_curve(p.argmax(-1) == run.arrays["labels"], p.max(-1), targets).tolist()
 
 
 def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:

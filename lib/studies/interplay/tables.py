@@ -22,7 +22,14 @@ from lib.selective.uncertainty import (
     mean_over_seeds,
     points_needed,
 )
-from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel, PanelSettings, Predictions
+from lib.studies.interplay.panel import (
+    P1_METHODS,
+    Imbalance,
+    Panel,
+    PanelSettings,
+    Predictions,
+    selective_net_curve,
+)
 from lib.ties import ROUNDING, first_smallest
 
 #: Columns of :func:`summary` that are numbers, with the format that pages use.
@@ -67,19 +74,6 @@ def privacy_costs(
 
 
 # ---------------------------------------------------------------------------------------- summary
-
-
-def selective_net_curve(
-    correct: npt.NDArray, score: npt.NDArray, coverages: Sequence[float]
-) -> npt.NDArray[np.float64]:
-    """Accuracy of each SelectiveNet at its own target coverage."""
-    n = correct.shape[1]
-    return np.array(
-        [
-            accuracy_coverage(c, s).accuracy[math.ceil(target * n) - 1]
-            for c, s, target in zip(correct, score, coverages, strict=True)
-        ]
-    )
 
 
 def selective_net_score(
