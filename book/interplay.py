@@ -52,7 +52,6 @@ rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose fr
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
 first_rates: int = 0  # [0, 50] rates that a search begins with, in the middle; 0: all
 rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
-rate_targets: list[float] = [1.0]  # (0, 1] of SelectiveNet, of .1, .25, .5, .75, 1: choose its rate
 families: list[str] = [
     "plain",
     "MCDO",
@@ -276,7 +275,7 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 #
 # The learning rate is chosen for each way of training and each budget by accuracy on validation
 # points that are neither trained nor evaluated on. One training a rate (of an ensemble one member,
-# of SelectiveNet the model that answers everything, on GTSRB also that of the smallest target)
+# of SelectiveNet the mean of its models of the largest and the smallest target, each at its own)
 # finds the best; in the main run on Fashion-MNIST the mean of
 # {value}`interplay@standard.rate_seeds` trainings then decides between it and its neighbours, in
 # all others the first. Intervals are over trainings at the chosen rate: another choice, or other

@@ -34,7 +34,6 @@ rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose fr
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
 first_rates: int = 0  # [0, 50] rates that a search begins with, in the middle; 0: all
 rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
-rate_targets: list[float] = [1.0]  # (0, 1] of SelectiveNet, of .1, .25, .5, .75, 1: choose its rate
 families: list[str] = [
     "plain",
     "MCDO",

@@ -61,6 +61,9 @@ def test_no_two_models_share_their_randomness():
             for repetition in (0, 1, 49):
                 tuning = SETTINGS.tuning(family, epsilon, repetition=repetition)
                 seeds += [c.seed for c in tuning]
+                if family == "SN":
+                    smallest = SETTINGS.tuning("SN", epsilon, None, repetition, smallest=True)
+                    seeds += [c.seed for c in smallest]
     for rare in SETTINGS.with_rare_class((0.5,), 2, dict.fromkeys(SETTINGS.epsilons, 1.0)).values():
         seeds += [c.seed for c in rare.configs]
     assert len(seeds) == len(set(seeds))
@@ -271,42 +274,35 @@ def test_a_search_goes_on_while_the_best_rate_is_at_an_end(tmp_path, monkeypatch
     assert min(lengths) < len(ladder)  # and one stopped
 
 
-def test_the_rate_of_selective_net_may_be_chosen_by_several_targets(tmp_path, monkeypatch):
+def test_selective_nets_largest_and_smallest_target_choose_its_rate(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
-    both = replace(
+    rates = (0.01, 0.1, 0.3)
+    few = replace(
         SETTINGS,
         families=("plain", "SN"),
         epsilons=(math.inf,),
-        rates=(0.1, 0.3),
-        rate_targets=(1.0, 0.5),
+        rates=rates,
+        coverages=(0.25, 0.5, 1.0),
+        rate_seeds=2,
     )
-    configs = both.tuning("SN", math.inf, repetition=2)
-    assert [c.objective.coverage for c in configs] == [0.5, 1.0] * 2
-    assert len({c.seed for c in configs}) == 4
-    assert {c.releases for c in configs} == {2}
-    alone = replace(both, rate_targets=(1.0,)).tuning("SN", math.inf)
-    assert [c.objective.coverage for c in alone] == [1.0] * 2
-    rows = run_panel(both).rates.query("family == 'SN'")
-    assert rows["trainings"].tolist() == [1, 1]
-    data = both.data.load()
-    results = train_many(both.tuning("SN", math.inf), data.training, data.validation)
-    expected = []
-    for result in results:
-        p = special.softmax(result.logits, axis=1)
-        right, target = p.argmax(1) == data.validation_labels, result.config.objective.coverage
-        first = np.argsort(-p.max(1))[: round(target * len(right))]
-        expected.append(right[first].mean())
-    assert expected[2] > expected[3]  # half are easier than all
-    found = np.reshape(expected, (2, 2)).mean(1)
-    assert rows["accuracy"].tolist() == pytest.approx(found.tolist())
-    assert rows["chosen"].tolist() == (found == found.max()).tolist()
-
-
-@pytest.mark.parametrize("wrong", [(), (0.3,), (0.5, 0.1)])
-def test_targets_that_selective_net_does_not_have_choose_no_rate(wrong):
-    with pytest.raises(ValueError, match=r"rate_targets must be of \(0.5, 1.0\), got"):
-        replace(SETTINGS, rate_targets=wrong)
+    data, accuracy = few.data.load(), {}
+    for smallest, target in ((False, 1.0), (True, 0.25)):
+        configs = sum((few.tuning("SN", math.inf, None, r, smallest=smallest) for r in (0, 1)), ())
+        assert {c.objective.coverage for c in configs} == {target}
+        for result in train_many(configs, data.training, data.validation):
+            p = special.softmax(result.logits, axis=1)
+            right = (p.argmax(1) == data.validation_labels)[np.argsort(-p.max(1))]
+            where = result.config.learning_rate
+            accuracy.setdefault((where, target), []).append(right[: round(target * 100)].mean())
+    assert accuracy[0.3, 0.25] > accuracy[0.3, 1.0]  # a quarter is easier than all
+    rows = run_panel(few).rates.query("family == 'SN'")
+    first = {r: accuracy[r, 1.0][0] + accuracy[r, 0.25][0] for r in rates}
+    near = leading({r: [v] for r, v in first.items()})
+    assert rows["trainings"].tolist() == [1 + (r in near) for r in rates]
+    for row in rows.itertuples():
+        each = [accuracy[row.rate, target][: row.trainings] for target in (1.0, 0.25)]
+        assert row.accuracy == pytest.approx(np.mean(each))
 
 
 @pytest.mark.parametrize("low", range(5))

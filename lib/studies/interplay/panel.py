@@ -4,6 +4,7 @@ A *family* is a way of training; several methods score the same models.  Trainin
 :mod:`lib.runs`: stored, resumed, spread over workers.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +56,8 @@ _SHARED += ("momentum", "schedule", "device")
 
 #: Accuracies of the trainings with each learning rate.
 Tried = dict[float, list[float]]
+#: Family, budget, whether its trainings are of SelectiveNet's smallest target coverage.
+Search = tuple[str, float, bool]
 
 #: Methods that P1 compares, in the order of its tables.
 P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
@@ -86,7 +89,6 @@ class PanelSettings:
     adversarial: float = 0.01  # Of adversarial training: Lakshminarayanan et al.'s for [0, 1]
     # Target coverages of SelectiveNet, ascending, 1 the last
     coverages: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
-    rate_targets: tuple[float, ...] = (1.0,)  # Those whose models choose SelectiveNet's rate
     # Fraction of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
     burn_in: float = 0.5
     reward: float = 4.0  # Of deep gamblers
@@ -99,8 +101,6 @@ class PanelSettings:
             raise ValueError(f"first_rates must not be negative, got {self.first_rates}")
         if not 1 <= self.rate_seeds <= 50:
             raise ValueError(f"rate_seeds must be 1 to 50, got {self.rate_seeds}")
-        if not self.rate_targets or not set(self.rate_targets) <= set(self.coverages):
-            raise ValueError(f"rate_targets must be of {self.coverages}, got {self.rate_targets}")
         if "plain" not in self.families:
             raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
 
@@ -117,29 +117,30 @@ class PanelSettings:
         )
 
     def tuning(
-        self, family: str, epsilon: float, rates: Sequence[float] | None = None, repetition: int = 0
+        self,
+        family: str,
+        epsilon: float,
+        rates: Sequence[float] | None = None,
+        repetition: int = 0,
+        *,
+        smallest: bool = False,
     ) -> tuple[TrainingConfig, ...]:
         """Trainings that choose the learning rate, rate by rate; of all rates if no list is given.
 
-        SelectiveNet has as many for each rate as there are :attr:`rate_targets`, one after another.
+        SelectiveNet's are of target coverage 1, or of the smallest one.
         """
-        models = self._models(family, epsilon)
-        if family == "SN":
-            models = [m for m in models if m["objective"].coverage in self.rate_targets]
-        else:
-            models = models[:1]
+        models, seed = self._models(family, epsilon), 50_000_000 + 1_000_000 * repetition
         return tuple(
             replace(
                 self.training,
                 epsilon=epsilon,
                 learning_rate=rate,
                 checkpoint_every=None,
-                seed=self._seed(family, epsilon, number, m) + 50_000_000 + 1_000_000 * repetition,
-                **change,
+                seed=seed + self._seed(family, epsilon, number, int(smallest)),
+                **models[0 if smallest else -1],
             )
             for number, rate in enumerate(self.rates_at(epsilon))
             if rates is None or rate in rates
-            for m, change in enumerate(models)
         )
 
     @property
@@ -147,38 +148,42 @@ class PanelSettings:
         """Families and budgets."""
         return [(f, e) for f in self.families for e in self.epsilons]
 
-    def searches(self) -> dict[tuple[str, float], ManyTrainings]:
+    def searches(self) -> dict[Search, ManyTrainings]:
         """Trainings that begin the choice of a learning rate, where there are several."""
-        return {
-            (f, e): self._tried((f, e), middle(self.rates_at(e), self.first_rates))
-            for f, e in self.places
-            if len(self.rates_at(e)) > 1
-        }
+        return self._tried(
+            {
+                (f, e): middle(self.rates_at(e), self.first_rates)
+                for f, e in self.places
+                if len(self.rates_at(e)) > 1
+            }
+        )
 
-    def further(
-        self, tried: Mapping[tuple[str, float], Tried]
-    ) -> dict[tuple[str, float], ManyTrainings]:
+    def further(self, tried: Mapping[tuple[str, float], Tried]) -> dict[Search, ManyTrainings]:
         """Trainings at the neighbours of the best rate so far, where they were not tried."""
         missing = {
             place: [r for r in leading(found, self.rates_at(place[1])) if r not in found]
             for place, found in tried.items()
         }
-        return {place: self._tried(place, rates) for place, rates in missing.items() if rates}
+        return self._tried({place: rates for place, rates in missing.items() if rates})
 
     def finals(
         self, leading: Mapping[tuple[str, float], Sequence[float]]
-    ) -> dict[tuple[str, float], ManyTrainings]:
+    ) -> dict[Search, ManyTrainings]:
         """Further trainings that decide between the leading rates, repetition by repetition."""
-        if self.rate_seeds == 1:
-            return {}
-        later = range(1, self.rate_seeds)
-        return {place: self._tried(place, rates, later) for place, rates in leading.items()}
+        return self._tried(leading, range(1, self.rate_seeds)) if self.rate_seeds > 1 else {}
 
     def _tried(
-        self, place: tuple[str, float], rates: Sequence[float], repetitions: Sequence[int] = (0,)
-    ) -> ManyTrainings:
-        configs = tuple(c for r in repetitions for c in self.tuning(*place, rates, r))
-        return ManyTrainings(configs, self.data, points="validation")
+        self, rates: Mapping[tuple[str, float], Sequence[float]], repetitions: Sequence[int] = (0,)
+    ) -> dict[Search, ManyTrainings]:
+        """SelectiveNet's rate is to suit all targets: the largest and the smallest one decide."""
+        jobs = {}
+        for place, some in rates.items():
+            both = place[0] == "SN" and len(self.coverages) > 1
+            for smallest in (False, True) if both else (False,):
+                each = (self.tuning(*place, some, r, smallest=smallest) for r in repetitions)
+                configs = tuple(itertools.chain.from_iterable(each))
+                jobs[*place, smallest] = ManyTrainings(configs, self.data, points="validation")
+        return jobs
 
     def trainings(
         self, rates: Mapping[tuple[str, float], float]
@@ -217,7 +222,7 @@ class PanelSettings:
         searches = replace(self, first_rates=0).searches()
         return [
             *searches.values(),
-            *self.finals({place: self.rates_at(place[1])[:3] for place in searches}).values(),
+            *self.finals({place[:2]: self.rates_at(place[1])[:3] for place in searches}).values(),
             *self.trainings(rates).values(),
             *self.with_rare_class(keep, rare_seeds, plain).values(),
         ]
@@ -314,8 +319,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> Pa
     """The panel of a chapter's parameters, on the data that are at hand."""
     names = (*_SHARED, "n_seeds", "first_rates", "rate_seeds", "checkpoint_every")
     given = {name: parameters[name] for name in names}
-    several = ("rates", "free_rates", "rate_targets", "families")
-    given |= {name: tuple(parameters[name]) for name in several}
+    given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
     return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
 
 
@@ -525,18 +529,21 @@ def decide(tried: Tried) -> float:
 
 
 def _search(settings: PanelSettings) -> tuple[dict[Any, Tried], list[StoredRun]]:
-    tried: dict[Any, Tried] = {place: {} for place in settings.searches()}
+    accuracies: dict[Search, Tried] = {}
+    tried: dict[tuple[str, float], Tried] = {}
     runs: list[StoredRun] = []
 
-    def add(jobs: Mapping[Any, ManyTrainings]) -> None:
+    def add(jobs: Mapping[Search, ManyTrainings]) -> None:
         done = _run(jobs)
         runs.extend(done.values())
-        for place, job in jobs.items():
-            reached = _reached(job, done[place])
-            number = len(settings.rate_targets) if place[0] == "SN" else 1
-            for k in range(0, len(reached), number):
-                found = tried[place].setdefault(job.configs[k].learning_rate, [])
-                found.append(float(np.mean(reached[k : k + number])))
+        for search, job in jobs.items():
+            found = accuracies.setdefault(search, {})
+            for config, reached in zip(job.configs, _reached(job, done[search]), strict=True):
+                found.setdefault(config.learning_rate, []).append(reached)
+        for family, epsilon, _ in jobs:
+            each = [v for k, v in accuracies.items() if k[:2] == (family, epsilon)]
+            means = {rate: np.mean([v[rate] for v in each], axis=0).tolist() for rate in each[0]}
+            tried[family, epsilon] = means
 
     add(settings.searches())
     while further := settings.further(tried):
