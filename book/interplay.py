@@ -647,7 +647,8 @@ chapter.values(volatile=True, trained_seconds=took)
 # {value}`interplay.rare_strict:.3f` at the strictest budget; on average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` and {value}`interplay.position_strict:.2f`.
 # With half, privacy takes accuracy, but on Fashion-MNIST the order stays; with a tenth a right one
-# comes after most wrong ones: P1's reversal. On CIFAR-10 (one training) it comes with half already.
+# comes after most wrong ones: P1's reversal. On CIFAR-10 (one training) it comes with a quarter, at
+# the smallest budget with half.
 #
 # ## What is new here
 #
