@@ -283,7 +283,7 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # counts the choice; nor does P1's. Deep ensembles and SelectiveNet share the budget among their
 # five models. As in P1, the loss has an {term}`entropy regularization` of 0.01, and {term}`SAT` and
 # {term}`deep gamblers` are ranked by their classifier's softmax response (own scores: below). The
-# page's trainings took {value}`interplay.trained_seconds:duration`.
+# page's trainings took {value}`interplay.trained_seconds:duration`, one after another.
 #
 # On CIFAR-10 a search begins with three rates and goes on while an end is best. Where an end of all
 # is (a star in the table of rates), a better one may lie beyond. On Fashion-MNIST, at the largest
