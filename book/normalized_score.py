@@ -374,7 +374,7 @@ chapter.values(
 # {value}`normalized_score@standard.gtsrb.sr_strict:.3f`; P1 prints
 # {value}`normalized_score@standard.gtsrb.sn_printed:.3f` for the second), and is behind SR at
 # {value}`normalized_score@standard.gtsrb.sn_behind` budgets. Without privacy it fails at the small
-# targets: on CIFAR-10 the models for a tenth are right on
+# targets of these two: the models for a tenth of CIFAR-10 are right on
 # {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points. We read it so: what
 # the gate shuts out early they hardly learn, and P1 ranks by the softmax response of what they
 # learned. On GTSRB, where the rate was chosen by the model that answers everything alone, it fails
