@@ -84,17 +84,22 @@ def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
     return Evidence(float(z), z - half, z + half, int(n))
 
 
-def range_of(values: npt.ArrayLike) -> Evidence:
+def range_of(values: npt.ArrayLike, of: int = 1) -> Evidence:
     """The median and the range over shuffles or splits, for a printed value that is one more.
 
-    A further shuffle falls outside of the range of n with probability 2 / (n + 1).
+    A further shuffle falls outside of the range of n with probability 2 / (n + 1). Where the
+    printed value is a mean of several splits, the range is that of means of as many, the first
+    ones, the next, and so on; of all, if there are fewer.
 
     Examples
     --------
     >>> range_of([0.3, 0.1, 0.2])
     Evidence(value=0.2, low=0.1, high=0.3, n=3)
+    >>> range_of([0.0, 2.0, 2.0, 4.0], of=2)
+    Evidence(value=2.0, low=1.0, high=3.0, n=2)
     """
-    values = np.asarray(values, dtype=float)
+    groups = np.array_split(np.asarray(values, dtype=float), max(1, len(values) // of))
+    values = np.array([group.mean() for group in groups])
     return Evidence(float(np.median(values)), float(values.min()), float(values.max()), len(values))
 
 

@@ -124,15 +124,15 @@ def test_fractions_err_no_more_often(n, p):
     assert chance[NOT_REPRODUCED] <= 0.025
 
 
-@pytest.mark.parametrize("cells", [1, 10])
-def test_the_range_of_twenty_shuffles_holds_one_more_in_nineteen_of_21(cells):
+@pytest.mark.parametrize(("cells", "of"), [(1, 1), (10, 1), (1, 3), (10, 3)])
+def test_the_range_of_twenty_shuffles_holds_one_more_in_nineteen_of_21(cells, of):
     rng = np.random.default_rng(5)
-    values = rng.standard_normal((REPETITIONS, 21))
+    values = rng.standard_normal((REPETITIONS, 21 * of))
     found = {REPRODUCED: 0, UNDECIDED: 0, NOT_REPRODUCED: 0}
     ranged = {"kind": "statistical", "tolerance": 0.0, "fewest": 20, "in_range": True}
     for row in values:
-        claim = make(reported=row[0], cells=cells, **ranged)
-        found[judge(claim, evidence.range_of(row[1:]), {}).verdict] += 1
+        claim = make(reported=row[:of].mean(), cells=cells, **ranged)
+        found[judge(claim, evidence.range_of(row[of:], of), {}).verdict] += 1
     inside = REPETITIONS - found[REPRODUCED]
     assert stats.binom.ppf(1e-4, REPETITIONS, 2 / 21) <= inside <= most(2 / 21)
     refuted = 0.05 / cells

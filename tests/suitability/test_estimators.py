@@ -97,7 +97,6 @@ def test_a_comparison_is_what_its_estimators_say():
     pairs = list(itertools.product(*kinds))
     assert list(zip(found["estimator"], found["calibration"], strict=True)) == pairs
     assert (found["true_accuracy"] == test_y.mean()).all()
-    assert (found["seconds"] > 0).all()
     for row, (name, calibration) in zip(found.itertuples(), pairs, strict=True):
         fitted = make_estimator(name, calibration).fit(x, y)
         p = fitted.predict_proba(test)[:, 1]

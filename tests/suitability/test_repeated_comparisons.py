@@ -23,11 +23,13 @@ def test_splits_are_four_fifths_against_one(rows):
 
     def compare(fit_x, fit_y, test_x, test_y, *, word):
         seen.append((fit_x, fit_y, test_x, test_y))
-        return pd.DataFrame({"word": [word], "rows": [len(fit_x)]})
+        return pd.DataFrame({"word": [word], "rows": [len(fit_x)], "first": [test_x.index[0]]})
 
     table = over_splits(compare, x, y, splits=3, seed=1, rows=rows, word="a")
     assert table["rows"].tolist() == [rows or 240] * 3
     assert table["split"].tolist() == [0, 1, 2]
+    rng = np.random.default_rng(1)
+    assert table["first"].tolist() == [rng.permutation(300)[0] for _ in range(3)]
     assert set(table["word"]) == {"a"}
     for fit_x, fit_y, test_x, test_y in seen:
         # Rows keep their labels, and none is on both sides.
