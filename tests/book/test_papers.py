@@ -1,9 +1,11 @@
-"""What the page of the five papers files under "What stands" and "What is open"."""
+"""What the page of the five papers files under "What stands" and "What is open", and other words."""
 
 import functools
+import io
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lib.book.claims import UNDECIDED, read_claims
@@ -47,3 +49,17 @@ def test_what_is_open_is_decided_by_no_recorded_run(claim_id):
 def test_claims_are_found_under_both_headings():
     assert len(claims_under("What stands")) > 10
     assert len(claims_under("What is open")) > 5
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "largest"),
+    [
+        ("standard", "with a tenth a right one comes after most wrong ones", [0.1, 0.1, 0.1]),
+        ("standard.cifar10", "with a quarter, at the smallest budget with half", [0.5, 0.25, 0.25]),
+    ],
+)
+def test_where_the_rare_class_turns_around_is_what_the_page_says(run, words, largest):
+    assert words in " ".join((BOOK / "interplay.py").read_text().replace("\n#", " ").split())
+    table = pd.read_csv(io.StringIO(records("interplay")[run]["tables"]["imbalance"]["csv"]))
+    turned = table[(table["epsilon"] < 10) & (table["right first"] < 0.45)]
+    assert turned.groupby("epsilon")["p0"].max().tolist() == largest
