@@ -1,4 +1,4 @@
-"""What the page of the five papers files under "What stands" and "What is open", and other words."""
+"""Words of the pages held against the records: what stands and is open of the five papers."""
 
 import functools
 import io
