@@ -275,8 +275,8 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 #
 # The learning rate is chosen for each way of training and each budget by accuracy on validation
 # points that are neither trained nor evaluated on. One training a rate (of an ensemble one member,
-# of SelectiveNet the mean of its models of the largest and the smallest target, each at its own; on
-# GTSRB, recorded earlier, the former) finds the best; in the main run on Fashion-MNIST the mean of
+# of SelectiveNet the mean of its models of the largest and the smallest target, each at its own)
+# finds the best; in the main run on Fashion-MNIST the mean of
 # {value}`interplay@standard.rate_seeds` trainings then decides between it and its neighbours, in
 # all others the first. Intervals are over trainings at the chosen rate: another choice, or other
 # validation points, may move a score further. The rare class has the rates of all data. No budget
@@ -285,10 +285,10 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # {term}`deep gamblers` are ranked by their classifier's softmax response (own scores: below). The
 # page's trainings took {value}`interplay.trained_seconds:duration`, one after another.
 #
-# On CIFAR-10 a search begins with three rates and goes on while an end is best. Where an end of all
-# is (a star in the table of rates), a better one may lie beyond. On Fashion-MNIST, at the largest
-# budget, plain training's is a bad one: the test points prefer half of it, with which SR is as
-# good as MCDO (the parameter file has numbers).
+# On CIFAR-10 and GTSRB a search begins with three rates and goes on while an end is best. Where an
+# end of all is (a star in the table of rates), a better one may lie beyond. On Fashion-MNIST, at
+# the largest budget, plain training's is a bad one: the test points prefer half of it, with which
+# SR is as good as MCDO (the parameter file has numbers).
 
 # %%
 panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}

@@ -375,10 +375,10 @@ chapter.values(
 # {value}`normalized_score@standard.gtsrb.sn_printed:.3f` for the second), and is behind SR at
 # {value}`normalized_score@standard.gtsrb.sn_behind` budgets. Without privacy it fails at the small
 # targets of these two: the models for a tenth of CIFAR-10 are right on
-# {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points. We read it so: what
-# the gate shuts out early they hardly learn, and P1 ranks by the softmax response of what they
-# learned. On GTSRB, where the rate was chosen by the model that answers everything alone, it fails
-# most. Networks that end at no loss anywhere, as 200 epochs may lead to, need not have this fault.
+# {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points, those for a tenth of
+# GTSRB on {value}`normalized_score@standard.gtsrb.sn_least_free:.0%`. We read it so: what the gate
+# shuts out early they hardly learn, and P1 ranks by the softmax response of what they learned.
+# Networks that end at no loss anywhere, as 200 epochs may lead to, need not have this fault.
 #
 # ## Why not just stop early?
 #
