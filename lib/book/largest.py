@@ -164,15 +164,12 @@ class Page:
         words = frame.select_dtypes(include=["object", "str"]).columns
         frame[words] = frame[words].fillna("")
         caption, formats = kept["caption"], kept["formats"]
-        page = {c: f for c, f in table["formats"].items() if c in frame}
         whole, shown = frame, pd.read_csv(io.StringIO(table["csv"]), nrows=0).columns
         if set(shown) < set(frame):  # the record is older and has columns that the page now omits,
             # or it is larger: a column by a number is of a parameter
             kept_columns = [c for c in frame if c in shown or c.replace(".", "", 1).isdigit()]
+            page = {c: f for c, f in table["formats"].items() if c in frame}
             frame, formats = frame[kept_columns], (formats or {}) | page
-        if caption is None:  # of a record that is older: as on this page, if it names no data
-            formats = page
-            caption = table["caption"] if self._speaks_of_both(table["caption"]) else ""
         if "whole" in kept:
             whole = pd.read_csv(io.StringIO(kept["whole"]), dtype=str, **options)
         elif "whole" in table and not set(shown) < set(whole):  # an older record kept no more
@@ -180,9 +177,6 @@ class Page:
         name = f"{self.done.chapter}_{table['name']}_{run}.csv"
         longest = 0 if table.get("aside") else LONGEST
         return table_html(frame, caption, formats, csv_link(whole, name), longest)
-
-    def _speaks_of_both(self, caption: str) -> bool:
-        return not any(word in caption for word in _what(self.done.parameters))
 
     def _source(self) -> str:
         run, (first, *others) = self.run, self.records

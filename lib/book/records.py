@@ -5,7 +5,7 @@ execution with everything that produced it: parameters, fingerprints of code and
 data, versions, hardware, date and duration. Pages show those of the largest run first.
 A chapter's other parameter files, ``params/<profile>/<chapter>.<variant>.yml``, have records beside
 it, ``<chapter>.<variant>.json``; the run is then named ``<profile>.<variant>``.
-Figures are SVG, compressed; older records have none, and no captions of their tables.
+Figures are SVG, compressed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _FIELDS = {
     *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
     *("packages", "hardware", "finished", "seconds", "source", "figures", "commit", "used"),
 }
-_OPTIONAL = {"source", "figures", "used"}
+_OPTIONAL = {"used"}  # older records have none
 
 #: Profiles whose runs may be recorded, the larger first.
 LARGEST_FIRST = ("gpu", "standard")
@@ -62,12 +62,8 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
                 f"recorded run {path} is of chapter {record['chapter']} under the profile "
                 f"{record['profile']}"
             )
-        record["tables"] = {
-            name: {"csv": kept, "caption": None, "formats": {}} if isinstance(kept, str) else kept
-            for name, kept in record["tables"].items()
-        }
         record["values"] = {name: given_value(each) for name, each in record["values"].items()}
-        found[run_name(path.parent.name, path.stem)] = {"figures": {}} | record
+        found[run_name(path.parent.name, path.stem)] = record
     return {name: found[name] for name in by_size(found)}
 
 

@@ -189,17 +189,9 @@ def test_the_recorded_table_stands_first_with_its_own_caption_and_formats(book):
     assert ">0.5<" in folded
 
 
-def test_a_table_of_an_older_record_takes_the_caption_only_if_it_names_no_data(book):
+def test_a_figure_that_no_record_has_is_that_of_this_build(book):
     path = book / "records" / "standard" / "one.json"
-    record = json.loads(path.read_text())
-    record["tables"] = {"sizes": LARGE.to_csv(index=False)}
-    del record["figures"]
-    path.write_text(json.dumps(record))
-    for caption, taken in (("All sizes", True), ("Sizes on digits", False)):
-        own = table("sizes", SMALL, caption, {"gone": "g", "x": ".3f"})
-        first, _ = page_of(book, own).outputs(own).split("<details class='companion-build'>")
-        assert (caption in first) == taken
-        assert ">0.250<" in first
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"figures": {}}))
     drawing = figure(1.0, "On digits")
     shown = page_of(book, drawing).outputs(drawing)
     assert shown == f"<p class='companion-source'>This build</p>{drawing['text/html']}"
