@@ -89,7 +89,7 @@ def range_of(values: npt.ArrayLike, of: int = 1) -> Evidence:
 
     A further shuffle falls outside of the range of n with probability 2 / (n + 1). Where the
     printed value is a mean of several splits, the range is that of means of as many, the first
-    ones, the next, and so on; of all, if there are fewer.
+    ones, the next, and so on; where there are fewer, of their mean.
 
     Examples
     --------
@@ -97,9 +97,11 @@ def range_of(values: npt.ArrayLike, of: int = 1) -> Evidence:
     Evidence(value=0.2, low=0.1, high=0.3, n=3)
     >>> range_of([0.0, 2.0, 2.0, 4.0], of=2)
     Evidence(value=2.0, low=1.0, high=3.0, n=2)
+    >>> range_of([0.0, 2.0, 2.0], of=2)
+    Evidence(value=1.0, low=1.0, high=1.0, n=1)
     """
-    groups = np.array_split(np.asarray(values, dtype=float), max(1, len(values) // of))
-    values = np.array([group.mean() for group in groups])
+    n = max(1, len(values) // of)
+    values = np.asarray(values, dtype=float)[: n * of].reshape(n, -1).mean(axis=1)
     return Evidence(float(np.median(values)), float(values.min()), float(values.max()), len(values))
 
 
