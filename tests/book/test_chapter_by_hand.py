@@ -57,6 +57,8 @@ def record(**changes):
         "finished": "2026-01-02T03:04:05",
         "seconds": 90.0,
         "commit": "",
+        "source": "1" * 64,
+        "figures": {},
     }
     return fields | changes
 
