@@ -104,7 +104,7 @@ def table_differences(
 ) -> list[str]:
     """The same for tables as CSV; patterns of tolerances are ``table/column``.
 
-    Of rows whose first entry is that of the pattern alone: ``table@entry/column``.
+    Of rows whose first entry, or first three, are those of the pattern: ``table@entry/column``.
     """
     (head, *old), (other, *new) = (list(csv.reader(io.StringIO(t))) for t in (expected, found))
     if head != other or len(old) != len(new):
@@ -114,9 +114,16 @@ def table_differences(
         for place, rows in enumerate(zip(old, new, strict=True), 1)
         for column, first, second in zip(head, *rows, strict=True)
         if not same(
-            first, second, named(allowed, f"{table}/{column}", f"{table}@{rows[0][0]}/{column}")
+            first,
+            second,
+            named(allowed, *(f"{table}{row}/{column}" for row in ("", *of_row(rows[0])))),
         )
     ]
+
+
+def of_row(row: list[str]) -> tuple[str, str]:
+    """How patterns call the rows that begin like this one."""
+    return f"@{row[0]}", f"@{','.join(row[:3])}"
 
 
 def named(allowed: Mapping[str, Tolerance] | None, *names: str) -> Tolerance | None:
