@@ -32,17 +32,82 @@ __all__ = [
     "require_finite",
     "require_int",
     "require_number",
+    "same_rows",
 ]
 
 # --------------------------------------------------------------------------------------- arrays
 
 
 def as_array(name: str, values: Any) -> npt.NDArray[Any]:
-    """An array of whatever type; rows of unequal length are refused."""
+    """An array of whatever type: also of a tensor, or of what pandas keeps with missing values.
+
+    Missing numbers become NaN, and missing words None, which the callers' own checks name; rows of
+    unequal length and hidden (masked) values are refused.
+    """
+    hidden = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if hidden:
+        raise ValueError(
+            f"{name} must not have masked values, got {hidden}; leave out their rows everywhere"
+        )
+    if hasattr(values, "detach") and hasattr(values, "cpu"):  # a tensor of PyTorch, on any device
+        values = _of_tensor(name, values.detach().cpu())
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        return _of_pandas(values, dtype)
     try:
         return np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+
+
+def _of_tensor(name: str, tensor: Any) -> npt.NDArray[Any]:
+    """NumPy has no bfloat16, nor the floats of 8 bits; single precision holds them exactly."""
+    try:
+        return tensor.numpy()
+    except TypeError:
+        pass
+    try:
+        return tensor.float().numpy()
+    except (TypeError, RuntimeError, NotImplementedError):
+        raise ValueError(f"{name} must be a dense tensor of numbers, got {tensor.dtype}") from None
+
+
+def _of_pandas(values: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Plain arrays of categories, words and nullable numbers."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return np.asarray(values)
+    missing = bool(pd.isna(values).any())
+    if dtype.kind in "iuf":
+        return (
+            values.to_numpy(dtype=float, na_value=np.nan)
+            if missing
+            else np.asarray(
+                values.to_numpy(dtype=dtype.numpy_dtype)
+                if hasattr(dtype, "numpy_dtype")
+                else values
+            )
+        )
+    if dtype.kind == "b" and not missing:
+        return values.to_numpy(dtype=bool)
+    return values.to_numpy(dtype=object, na_value=None)
+
+
+def same_rows(**given: Any) -> None:
+    """Refuse objects of pandas whose rows have different names: those are matched by no one here.
+
+    Arrays and lists have no names of rows and are taken in their order.
+    """
+    first, reference = "", None
+    for name, values in given.items():
+        if not isinstance(values, pd.Series | pd.DataFrame):
+            continue
+        if reference is None:
+            first, reference = name, values.index
+        elif len(values) == len(reference) and not values.index.equals(reference):
+            raise ValueError(
+                f"{name} must have the index of {first}, in the same order, got another; align "
+                f"them with {name}.loc[{first}.index], or give arrays (.to_numpy()) in one order"
+            )
 
 
 def as_real(name: str, values: Any) -> npt.NDArray[Any]:
@@ -80,8 +145,9 @@ def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
 
 def as_vector(name: str, values: Any, n: int | None = None) -> npt.NDArray[np.float64]:
     """Finite floats of shape (n,)."""
+    array = as_array(name, values)
     try:
-        array = np.asarray(values, dtype=float)
+        array = array.astype(float, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, got {error}") from None
     if array.ndim != 1 or len(array) == 0 or n not in (None, len(array)):
@@ -149,7 +215,7 @@ def as_answers(name: str, values: Any, abstained: npt.NDArray[np.bool_]) -> npt.
     """Floats, with zero where the classifier abstained: those are not read."""
     n = len(abstained)
     try:
-        array = np.asarray(values)
+        array = as_array(name, values)
         if array.shape != (n,):
             raise ValueError(f"shape {array.shape}")
         answered = array[~abstained].astype(float)

@@ -165,23 +165,6 @@ def test_nothing_exceeds_a_limit_but_what_is_named(kind, measure, pattern):
         assert exception["why"]
 
 
-BUDGETS = yaml.safe_load((ROOT / "tests" / "budgets.yml").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("package", BUDGETS)
-def test_packages_keep_to_their_budgets(package):
-    lines = 0
-    for path in (ROOT / "lib" / package).rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".png":
-            lines += len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= BUDGETS[package]["now"]
-
-
-def test_every_package_has_a_budget():
-    packages = {path.parent.name for path in (ROOT / "lib").glob("*/__init__.py")}
-    assert packages == set(BUDGETS)
-
-
 CHAPTERS = chapter_files(ROOT / "book")
 # Lines of a chapter, of its longest code cell and of the median one; fraction of cells hidden.
 LIMITS = {"lines": 700, "longest": 40, "median": 12, "hidden": 0.25}
