@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import ipaddress
 import multiprocessing
 import os
 import pickle
@@ -142,7 +143,10 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
     ----------
     scheduler : str, optional
         ``"local"`` or None: local processes (yields None).  ``"tcp://host:port"``: the Dask cluster
-        with that scheduler.  ``"local-cluster:2"``: a Dask cluster of so many processes here.
+        with that scheduler (``tls://`` if it asks for certificates).  ``"local-cluster:2"``: a Dask
+        cluster of so many processes here, which listens on 127.0.0.1 alone;
+        ``"local-cluster:2@10.0.0.5"`` listens on that address of this machine.  Whoever can reach
+        it can run code as you: nothing is authenticated.
 
     Raises
     ------
@@ -155,37 +159,65 @@ def executor_for(scheduler: str | None = None) -> Iterator[Any]:
         yield None
         return
     kind, _, rest = scheduler.partition(":") if isinstance(scheduler, str) else ("", "", "")
-    count = int(rest) if kind == "local-cluster" and rest.isdecimal() else 0
+    number, at, host = rest.partition("@")
+    count = int(number) if kind == "local-cluster" and number.isdecimal() else 0
+    if at and not _is_address(host):
+        count = 0
     address = kind in ("tcp", "tls", "ws", "wss") and rest.startswith("//") and len(rest) > 2
     if count < 1 and not address:
         raise ValueError(
-            "scheduler must be 'local', 'local-cluster:N' or an address such as 'tcp://host:8786',"
-            f" got {scheduler!r}"
+            "scheduler must be 'local', 'local-cluster:N' or an address such as 'tcp://host:8786'"
+            f" (or 'local-cluster:N@10.0.0.5', to listen there), got {scheduler!r}"
         )
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise ImportError(
             f"scheduler = {scheduler!r} needs Dask:"
             ' pip install "abstention-privacy-companion[cluster]"'
         ) from error
     if count:
-        before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
-        # Without an address Dask's server would want the port that another cluster has.
-        options = {"threads_per_worker": 1, "dashboard_address": ":0"}
-        options["scheduler_kwargs"] = {"dashboard": False}
-        options["silence_logs"] = "ERROR"  # a replaced worker is no news for a page
-        try:
-            with LocalCluster(n_workers=count, **options) as cluster, Client(cluster) as client:
-                yield client
-        finally:
-            for name in os.environ.keys() - before.keys():
-                if name.endswith("_NUM_THREADS"):
-                    del os.environ[name]
-            os.environ.update(before)
+        with _local_cluster(count, host or "127.0.0.1") as client:
+            yield client
     else:
         with Client(scheduler) as client:
             yield client
+
+
+@contextlib.contextmanager
+def _local_cluster(count: int, host: str) -> Iterator[Any]:
+    """The client of a Dask cluster of this machine whose every socket is bound to one address."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
+    bound = f"[{host}]" if ":" in host else host
+    options = {"threads_per_worker": 1, "host": host, "dashboard_address": f"{bound}:0"}
+    options["scheduler_kwargs"] = {"dashboard": False}
+    options["silence_logs"] = "ERROR"  # a replaced worker is no news for a page
+    # Without the dashboard, too, pages would tell everybody what is being executed.
+    pages = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker", "nanny")}
+    try:
+        with (
+            dask.config.set(pages),
+            LocalCluster(n_workers=count, **options) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+    finally:
+        for name in os.environ.keys() - before.keys():
+            if name.endswith("_NUM_THREADS"):
+                del os.environ[name]
+        os.environ.update(before)
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an address of the internet protocol, and no name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _execute(job: Job, folder: str, key: str) -> None:

@@ -1,5 +1,7 @@
 """Many runs through processes, threads and a cluster, whatever dies on the way."""
 
+import contextlib
+import http.client
 import os
 import pickle
 import signal
@@ -11,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from jobs_for_tests import Deadly, Fails, FailsStubbornly, Walk, executions
 
@@ -269,7 +272,17 @@ def test_in_a_notebook(tmp_path, store):
 
 @pytest.mark.parametrize(
     "scheduler",
-    ["slurm", "local-cluster:0", "local-cluster:x", "local-cluster:²", "http://a", "tcp://", 8786],
+    [
+        "slurm",
+        "local-cluster:0",
+        "local-cluster:x",
+        "local-cluster:²",
+        "local-cluster:1@",
+        "local-cluster:1@all",
+        "http://a",
+        "tcp://",
+        8786,
+    ],
 )
 def test_unknown_schedulers(scheduler):
     with (
@@ -285,6 +298,39 @@ def test_a_local_cluster_leaves_this_process_as_it_was():
     with executor_for("local-cluster:1") as client:
         assert client.submit(sum, [1, 2]).result() == 3
     assert {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")} == before
+
+
+def listening():
+    """Addresses and ports on which this process and its children wait for connections."""
+    own = psutil.Process()
+    return {
+        (found.laddr.ip, found.laddr.port)
+        for process in (own, *own.children(recursive=True))
+        for found in process.net_connections("inet")
+        if found.status == psutil.CONN_LISTEN
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("at", "address"), [("", "127.0.0.1"), ("@127.0.0.2", "127.0.0.2")])
+def test_a_local_cluster_listens_on_one_address_and_shows_no_page(at, address):
+    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
+    before = listening()
+    with executor_for(f"local-cluster:1{at}") as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+        opened = listening() - before
+        assert len(opened) >= 3  # scheduler, worker, nanny
+        assert {ip for ip, _ in opened} == {address}
+        for ip, port in opened:
+            for page in ("info/main/workers.html", "info/call-stacks/1.html", "json/identity.json"):
+                connection = http.client.HTTPConnection(ip, port, timeout=5)
+                with (
+                    contextlib.closing(connection),
+                    contextlib.suppress(OSError, http.client.HTTPException),  # no web server
+                ):
+                    connection.request("GET", f"/{page}")
+                    with connection.getresponse() as answer:
+                        assert answer.status == 404
 
 
 @pytest.mark.slow
