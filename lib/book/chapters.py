@@ -7,10 +7,10 @@ from typing import Any
 
 import jupytext
 import nbformat
-import yaml
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from lib.book.parameters import Parameter, ParameterError, parse_parameters
+from lib.data.untrusted import read_yaml
 
 PROFILES = ("quick", "standard", "gpu")
 
@@ -80,9 +80,9 @@ def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, An
     if not path.exists():
         return {}
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
         json.dumps(content)  # dates and the like have no place in a parameter file
-    except (yaml.YAMLError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise ParameterError(f"{path} is no plain YAML: {error}") from None
     if content is None:
         return {}

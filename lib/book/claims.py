@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from scipy import special
 
 from lib.book.evidence import Evidence, ranges_beyond
+from lib.data.untrusted import read_yaml
 
 REPRODUCED = "reproduced"
 REDUCED = "reproduced at reduced scale"
@@ -202,7 +202,10 @@ def read_claims(path: Path) -> dict[str, Claim]:
     """
     if not path.exists():
         return {}
-    entries = yaml.safe_load(path.read_text(encoding="utf-8")) or []
+    try:
+        entries = read_yaml(path.read_text(encoding="utf-8")) or []
+    except ValueError as error:
+        raise ClaimError(f"{path} is no plain YAML: {error}") from None
     known = {f.name for f in fields(Claim)} - {"cells"}
     needed = {"id", "paper", "chapter", "place", "claim", "kind", "why"}
     claims: dict[str, Claim] = {}

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.data.store import has_own
+from lib.data.untrusted import short
 
 OWN = "own"
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str}
@@ -87,9 +88,17 @@ class Parameter:
             kind = f"non-empty list of {kind[5:-1]} values, each"
         what = "of any value" if self.allowed == "any" else f"in {self.allowed}"
         return ParameterError(
-            f"parameter {self.name} = {value!r} is not allowed: it must be a {kind} {what}"
+            f"parameter {self.name} = {_shown(value)} is not allowed: it must be a {kind} {what}"
             f"{', ' + extra if extra else ''} ({self.meaning})"
         )
+
+
+def _shown(value: Any) -> str:
+    """A value in one line of a message."""
+    try:
+        return short(repr(value))
+    except ValueError:  # an integer of thousands of digits
+        return f"a number of {value.bit_length():,} bits"
 
 
 def _members(allowed: str) -> list[str]:
@@ -150,10 +159,11 @@ def validate_parameters(
     names = [parameter.name for parameter in declared]
     for name in given:
         if name not in names:
+            name, value = short(name), given[name]
             close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ParameterError(
-                f"unknown parameter {name} = {given[name]!r}{hint} "
+                f"unknown parameter {name} = {_shown(value)}{hint} "
                 f"(allowed: {', '.join(names) or 'none'})"
             )
     return {p.name: p.check(given.get(p.name, p.default)) for p in declared}

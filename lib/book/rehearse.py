@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import psutil
-import yaml
 
 from lib.book.chapters import (
     chapter_files,
@@ -38,6 +37,7 @@ from lib.book.chapters import (
 from lib.book.execute import BuildError, run_chapter
 from lib.book.parameters import ParameterError
 from lib.book.records import origin, read_measured, write_measured
+from lib.data.untrusted import read_yaml
 from lib.runs.provenance import usable_cores
 
 # Large pages, none mapped for an array alone, none given back; other C libraries take no notice.
@@ -74,7 +74,7 @@ def cut_parameters(params: Path, profile: str, name: str, declared: Sequence[str
 
 
 def _cuts(params: Path) -> dict[str, Any]:
-    return yaml.safe_load((params / "rehearsal.yml").read_text(encoding="utf-8"))
+    return read_yaml((params / "rehearsal.yml").read_text(encoding="utf-8"))
 
 
 def rehearse(book: Path, profile: str, names: Sequence[str] = ()) -> list[Rehearsed]:

@@ -6,11 +6,14 @@ import html
 import json
 import math
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import yaml
 from IPython import get_ipython
 from IPython.display import display
 
@@ -147,7 +150,10 @@ class Chapter:
                 given = profile_parameters(self._params_folder, profile, self.name)
                 if validate_parameters(self._declared, given) == self.parameters:
                     return f"{start} -f params/{profile}/{self.name}.yml"
-        return f"{start} -y '{json.dumps(self.parameters)}'"
+        # As YAML, which reads 1e-05 as text; quoted, since values are whatever was given.
+        style = {"default_flow_style": True, "sort_keys": False, "width": math.inf}
+        text = yaml.safe_dump(self.parameters, **style)
+        return f"{start} -y {shlex.quote(text.strip())}"
 
     def uses(self, **values: Any) -> None:
         """Say what stands in for parameters: it decides about the scale of claims.
@@ -176,7 +182,7 @@ class Chapter:
             ],
             columns=["parameter", "value", "allowed", "meaning"],
         )
-        command = self.command().replace(" -f ", " \\\n    -f ")
+        command = re.sub(r"^(papermill \S+ \S+) (-f \S+)$", r"\1 \\\n    \2", self.command())
         table = (
             table_html(rows, longest=math.inf)
             if self._declared

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from lib.book.chapters import chapter_of
 from lib.book.records import read_measured, read_records, run_name
 from lib.book.render import table_html
 from lib.book.words import duration_text
+from lib.data.untrusted import read_yaml
 
 FIELDS = ("finished", "commit", "machine", "profile", "seconds", "files")
 
@@ -18,7 +18,7 @@ FIELDS = ("finished", "commit", "machine", "profile", "seconds", "files")
 def read_slices(params: Path) -> dict[str, dict[str, str]]:
     """Slices by name, in their order: ``file`` of the gpu profile, and ``what`` it is."""
     path = params / "slices.yml"
-    slices = yaml.safe_load(path.read_text(encoding="utf-8"))
+    slices = read_yaml(path.read_text(encoding="utf-8"))
     for name, each in slices.items():
         if not isinstance(each, dict) or {*each} != {"file", "what"}:
             raise ValueError(f"{path}, {name}: must have exactly file and what, got {each!r}")

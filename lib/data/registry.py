@@ -9,9 +9,8 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
 from lib.data.errors import RegistryError
+from lib.data.untrusted import read_yaml
 
 HOST = "https://raw.githubusercontent.com/"
 # Plain http will do, as no file is used before its SHA-256 has been compared; not so where there
@@ -69,9 +68,9 @@ def registry() -> dict[str, Entry]:
 def parse_registry(text: str) -> dict[str, Entry]:
     """Read and check a registry."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise RegistryError(f"the registry is not YAML: {' '.join(str(error).split())}") from error
+        document = read_yaml(text)
+    except ValueError as error:
+        raise RegistryError(f"the registry is not YAML of plain values: {error}") from error
     _check(document, {"groups"}, "the registry")
     entries: dict[str, Entry] = {}
     for number, group in enumerate(document["groups"]):

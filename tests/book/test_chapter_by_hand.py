@@ -104,7 +104,7 @@ def test_a_script_has_the_parameters_that_its_file_declares(book, capsys):
     assert isinstance(namespace["base"], float)
     out = capsys.readouterr().out
     assert "what is doubled" in out
-    assert out.splitlines()[-1].endswith('-y \'{"base": 5.0, "names": ["a"]}\'')
+    assert out.splitlines()[-1].endswith("-y '{base: 5.0, names: [a]}'")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,298 @@
+"""What comes from a file, a parameter or a command line is never a program: shells, cells, YAML."""
+
+import base64
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from papermill import cli
+
+from lib.book import session
+from lib.book.chapters import profile_parameters
+from lib.book.claims import ClaimError, read_claims
+from lib.book.papermill_io import check_cell
+from lib.book.parameters import ParameterError
+from lib.data.errors import RegistryError
+from lib.data.registry import parse_registry
+from lib.data.untrusted import read_yaml
+
+ROOT = Path(__file__).parents[2]
+
+#: Texts that create the file `hit` where make, a shell or Python evaluates them.
+ATTACKS = (
+    "`touch hit`.npz",
+    "$(shell touch hit).npz",
+    "$$(touch hit).npz",
+    "$(touch hit).npz",
+    "a; touch hit",
+    "a' ; touch hit; '",
+    'a" ; touch hit; "',
+    "a\ntouch hit",
+    "-a b \\ $HOME ~ * # ü",
+    "a && touch hit || $(eval x := y)",
+)
+
+
+# ---------------------------------------------------------------------------------- make
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Calls make with programs that only write down what they are given."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("python", "papermill"):
+        said = f"printf '%s\\0' \"$@\" >>'{tmp_path / 'given'}'"
+        (programs / name).write_text(f"#!/bin/sh\n{said}\n")
+        (programs / name).chmod(0o755)
+
+    def call(*arguments, **environment):
+        (tmp_path / "given").write_text("")
+        command = ["make", "-f", str(ROOT / "Makefile"), f"BIN={programs}", "READY=", *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, env=environment or None
+        )
+        assert not (tmp_path / "hit").exists(), arguments
+        return done, (tmp_path / "given").read_text().split("\0")[:-1]
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [
+        ("report", "PREDICTIONS"),
+        ("record", "CHAPTER"),
+        ("slice", "NAME"),
+        ("test", "MARK"),
+        ("portable", "SETTING"),
+        ("portable", "WORKERS"),
+        ("mutants", "MINUTES"),
+    ],
+)
+def test_make_hands_on_what_it_is_given_and_runs_none_of_it(make, target, name):
+    for attack in ATTACKS:
+        done, given = make(target, f"{name}={attack}")
+        assert done.returncode == 0, done.stderr
+        assert attack in given
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_make_takes_the_environment_as_literally(make, attack):
+    done, given = make("report", PREDICTIONS=attack, PATH="/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    assert attack in given
+
+
+@pytest.mark.parametrize(
+    "profile", [*ATTACKS, "quick; touch hit", "quick standard", "", "quick$(shell touch hit)"]
+)
+def test_make_takes_no_other_profile(make, profile):
+    done, given = make("records", f"PROFILE={profile}")
+    assert done.returncode == 2
+    assert "is not allowed: it must be quick, standard or gpu" in done.stderr
+    assert given == []
+
+
+# ---------------------------------------------------------------------- the command of a page
+
+VALUES = (*ATTACKS, "a 'b' \"c\"", "\\n", "x -f params/quick/one.yml", "'", "\u202e", "1e-05", "~")
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_the_copied_command_gives_the_parameters_back(value, tmp_path):
+    chapter = object.__new__(session.Chapter)
+    chapter.name, chapter._declared, chapter._params_folder = "your_model", ("some",), tmp_path
+    chapter.parameters = {"predictions": value, "delta": 1e-05, "names": [value], "seed": 0}
+    command = chapter.command()
+    done = subprocess.run(
+        ["sh", "-c", f"papermill() {{ for x; do printf '%s\\0' \"$x\"; done; }}; {command}"],
+        cwd=tmp_path, capture_output=True, check=True,
+    )  # fmt: skip
+    words = done.stdout.decode().split("\0")[:-1]
+    assert not (tmp_path / "hit").exists()
+    options = cli.papermill.make_context("papermill", words).params
+    (text,) = options["parameters_yaml"]
+    assert yaml.load(text, cli.NoDatesSafeLoader) == chapter.parameters  # noqa: S506
+    assert shlex.split(command)[:3] == ["papermill", "book/your_model.py", "out.ipynb"]
+
+
+# ---------------------------------------------------------------------------- papermill
+
+KEYS = (
+    "x = __import__('pathlib').Path('hit').touch() #",
+    "margin\n__import__('pathlib').Path('hit').touch()\ny",
+    "import",
+    "__builtins__",
+    "_",
+    "_ih",
+    "In",
+    "globals",
+    "get_ipython",
+    "a.b",
+    "a[0]",
+    "a, b",
+    "",
+    "ma rgin",
+    "lambda: 1",
+    "1",
+)
+CODE = "__import__('pathlib').Path('hit').touch()"
+#: YAML values that papermill would write into a cell without quoting them.
+QUOTED = f'" + {CODE} + "'
+UNQUOTED = {
+    "bytes": f"margin: !!binary {base64.b64encode(QUOTED.encode()).decode()}",
+    "pairs": f"margin: !!pairs [a: {yaml.safe_dump(QUOTED).splitlines()[0]}]",
+    "a set": "margin: !!set {a, b}",
+    "a key that is no text": "margin: {1: 2}",
+}
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch):
+    """A notebook of one cell, as others have them."""
+    monkeypatch.chdir(tmp_path)
+    cell = nbformat.v4.new_code_cell("margin = 0.0", metadata={"tags": ["parameters"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "in.ipynb")
+    return tmp_path
+
+
+def prepare(*arguments, notebook="in.ipynb"):
+    """papermill, but for the execution."""
+    words = [notebook, "out.ipynb", "--prepare-only", "-k", "python3", "-l", "python", *arguments]
+    with cli.papermill.make_context("papermill", words) as context:
+        cli.papermill.invoke(context)
+
+
+def doors(text, folder):
+    """Ways in which parameters come to papermill."""
+    (folder / "given.yml").write_text(text, encoding="utf-8")
+    encoded = base64.b64encode(text.encode()).decode()
+    return (["-y", text], ["-f", "given.yml"], ["-f", str(folder / "given.yml")], ["-b", encoded])
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_never_becomes_part_of_a_cell(key, notebook):
+    ways = [*doors(yaml.safe_dump({key: 1}), notebook), ["-p", key, "1"], ["-r", key, "1"]]
+    for way in ways:
+        with pytest.raises(ParameterError, match="parameter names must be identifiers") as caught:
+            prepare(*way)
+        assert "\n" not in str(caught.value)
+        assert not (notebook / "out.ipynb").exists()
+    assert not (notebook / "hit").exists()
+
+
+@pytest.mark.parametrize("case", UNQUOTED)
+def test_a_value_is_written_as_a_literal_or_not_at_all(case, notebook):
+    for way in doors(UNQUOTED[case], notebook):
+        with pytest.raises(ParameterError, match="parameter margin must be made of numbers"):
+            prepare(*way)
+    assert not (notebook / "out.ipynb").exists()
+
+
+@pytest.mark.parametrize("value", [*VALUES, CODE, QUOTED, f'\\" + {CODE} #'])
+def test_a_text_comes_out_of_the_cell_as_it_went_in(value, notebook):
+    for way in (["-r", "margin", value], *doors(yaml.safe_dump({"margin": value}), notebook)):
+        prepare(*way)
+        cells = nbformat.read(notebook / "out.ipynb", 4).cells
+        found = {}
+        exec(cells[1].source, found)
+        assert found["margin"] == value
+    assert not (notebook / "hit").exists()
+
+
+@pytest.mark.filterwarnings("ignore:The specified file")  # pytest undoes the handler's own filter
+def test_a_chapter_is_guarded_too(notebook):
+    chapter = str(ROOT / "book" / "suitability.py")
+    with pytest.raises(ParameterError, match="parameter names must be identifiers"):
+        prepare("-y", yaml.safe_dump({KEYS[0]: 1}), notebook=chapter)
+    prepare("-p", "margin", "0.1", notebook=chapter)
+    assert (notebook / "out.ipynb").exists()
+
+
+def test_what_is_plain_is_taken():
+    check_cell({"a": [1, 2.5, "x", True, None, {"b": [[]]}], "names": [], "ö": 1})
+
+
+# ------------------------------------------------------------------------------------- YAML
+
+
+def bomb(levels=9, width=9):
+    """A text of some hundred characters that stands for width ** levels values."""
+    lines = [f"a0: &a0 [{', '.join(['x'] * width)}]"]
+    for k in range(1, levels):
+        lines.append(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * width)}]")
+    return "\n".join(lines)
+
+
+def merged(levels=20):
+    """The same by mappings that are merged."""
+    lines = ["a0: &a0 {k: 1}"]
+    for k in range(1, levels):
+        lines.append(f"a{k}: &a{k} {{<<: [{', '.join([f'*a{k - 1}'] * 4)}], k{k}: 1}}")
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "a bomb of aliases": (bomb(), "once its aliases are copied"),
+    "a bomb of texts": (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 500)}]", "are copied"),
+    "a bomb of merges": (merged(), "once its aliases are copied"),
+    "a value that contains itself": ("a: &a [*a]", "a value that contains itself, line 1"),
+    "nesting": ("a: " + "[" * 5000, "nested more than 50 deep, line 1"),
+    "nested mappings": ("{a: " * 3000, "nested more than 50 deep"),
+    "nested blocks": ("".join(f"{' ' * k}a:\n" for k in range(400)), "nested more than 50 deep"),
+    "a name twice": ("margin: 0.1\nseed: 1\nmargin: 0.2\n", "name 'margin' a second time, line 3"),
+    "a name twice within": ("a: {b: 1, 'b': 2}", "the name 'b' a second time, line 1"),
+    "a tag": ("a: !!python/object/apply:os.system [x]", "could not determine a constructor"),
+    "too many digits": ("a: " + "9" * 5000, "digits"),
+    "too long": ("a: " + "x" * 4_000_001, "more than 4,000,000 characters"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_yaml_is_bounded_and_names_each_thing_once(case, tmp_path):
+    text, said = HOSTILE[case]
+    began = time.process_time()
+    with pytest.raises(ValueError, match=said) as caught:
+        read_yaml(text)
+    assert len(str(caught.value)) < 250
+    assert "\n" not in str(caught.value)
+    assert time.process_time() - began < 5
+    # The same by every reader.
+    with pytest.raises(RegistryError, match=said):
+        parse_registry(text)
+    (tmp_path / "quick").mkdir()
+    file = tmp_path / "quick" / "audit.yml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ParameterError, match=said) as caught:
+        profile_parameters(tmp_path, "quick", "audit")
+    assert str(file) in str(caught.value)
+    with pytest.raises(ClaimError, match=said):
+        read_claims(file)
+
+
+@pytest.mark.parametrize("case", [case for case in HOSTILE if case not in ("too long", "a tag")])
+def test_papermill_reads_yaml_as_strictly(case, notebook):
+    for way in doors(HOSTILE[case][0], notebook):
+        with pytest.raises((yaml.YAMLError, ValueError)):
+            prepare(*way)
+    assert not (notebook / "out.ipynb").exists()
+
+
+def test_aliases_and_merges_of_our_own_files_are_read():
+    for path in (*ROOT.glob("params/*.yml"), ROOT / "book/claims.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert read_yaml(text) == yaml.safe_load(text)
+
+
+def test_yaml_is_read_in_one_place():
+    """And by nothing but the strict loader."""
+    for path in (ROOT / "lib").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if path.name != "untrusted.py":
+            assert not re.search(r"yaml\.(safe_)?load", text), path
