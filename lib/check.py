@@ -18,6 +18,7 @@ __all__ = [
     "as_integer",
     "as_labels",
     "as_matrix",
+    "as_names",
     "as_number",
     "as_predictions",
     "as_probabilities",
@@ -55,9 +56,26 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     if isinstance(dtype, pd.api.extensions.ExtensionDtype):
         return _of_pandas(values, dtype)
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} must be rectangular, got rows of unequal length") from None
+    return _unboxed(array) if array.dtype == object else array
+
+
+_PLAIN = {"integer": np.int64, "boolean": bool, "floating": float}
+
+
+def _unboxed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers or booleans that came as objects, such as those of pandas, if all are alike.
+
+    Others stay objects: words, whole numbers beyond 64 bits, and what is of several kinds.
+    """
+    kind = pd.api.types.infer_dtype(array, skipna=False)
+    kind = "floating" if kind == "mixed-integer-float" else kind
+    try:
+        return array.astype(_PLAIN[kind]) if kind in _PLAIN else array
+    except (OverflowError, TypeError, ValueError):
+        return array
 
 
 def _of_tensor(name: str, tensor: Any) -> npt.NDArray[Any]:
@@ -75,7 +93,8 @@ def _of_tensor(name: str, tensor: Any) -> npt.NDArray[Any]:
 def _of_pandas(values: Any, dtype: Any) -> npt.NDArray[Any]:
     """Plain arrays of categories, words and nullable numbers."""
     if isinstance(dtype, pd.CategoricalDtype):
-        return np.asarray(values)
+        array = np.asarray(values)
+        return _unboxed(array) if array.dtype == object else array
     missing = bool(pd.isna(values).any())
     if dtype.kind in "iuf":
         return (
@@ -89,7 +108,7 @@ def _of_pandas(values: Any, dtype: Any) -> npt.NDArray[Any]:
         )
     if dtype.kind == "b" and not missing:
         return values.to_numpy(dtype=bool)
-    return values.to_numpy(dtype=object, na_value=None)
+    return _unboxed(values.to_numpy(dtype=object, na_value=None))
 
 
 def same_rows(**given: Any) -> None:
@@ -147,6 +166,8 @@ def as_vector(name: str, values: Any, n: int | None = None) -> npt.NDArray[np.fl
     """Finite floats of shape (n,)."""
     array = as_array(name, values)
     try:
+        if array.dtype.kind in "cUS":
+            raise TypeError(f"{array.dtype} values")
         array = array.astype(float, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers, got {error}") from None
@@ -202,6 +223,7 @@ def as_scored(
     correct: Any, score: Any, prefix: str = ""
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
     """Both, of equal length; `prefix` comes before their names in messages."""
+    same_rows(**{f"{prefix}correct": correct, f"{prefix}score": score})
     correct, score = as_flags(f"{prefix}correct", correct), as_scores(f"{prefix}score", score)
     if len(correct) != len(score):
         raise ValueError(
@@ -264,22 +286,63 @@ def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.N
 
 
 def as_probabilities(
-    name: str, values: Any, dimensions: tuple[str, ...] = ("n", "classes")
+    name: str, values: Any, dimensions: tuple[str, ...] = ("n", "classes"), *, binary: bool = False
 ) -> npt.NDArray[np.floating]:
-    """Probabilities; those over the last axis sum to 1."""
+    """Probabilities; those over the last axis sum to 1.
+
+    If `binary`, those of class 1 of two, of shape (n,), are taken, too, and one class is not.
+
+    Sums may be off by 0.001, which covers single precision, whatever the number of classes, and
+    numbers that were written with a few digits.  Half precision (float16 and bfloat16, also where
+    they were cast up: all numbers are numbers of those types) rounds each by at most 2^-9 of its
+    size, or by 2^-25 where it is tiny.  Their sums may be off by 2^-8 + classes 2^-25.
+    """
+    if binary:
+        values = as_array(name, values)
+        if values.ndim == 1:
+            ones = as_unit(name, as_vector(name, values))
+            return np.column_stack([1.0 - ones, ones])
+        if values.ndim != 2 or values.shape[1] < 2:
+            raise ValueError(
+                f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {values.shape}"
+            )
     array = as_predictions(name, values, dimensions)
-    if array.min() < 0 or np.abs(array.sum(axis=-1) - 1).max() > 1e-3:
-        raise ValueError(
-            f"{name} must be probabilities that sum to 1 over the last axis, got values from"
-            f" {array.min():g} with sums from {array.sum(axis=-1).min():g} to"
-            f" {array.sum(axis=-1).max():g}"
-        )
+    sums = array.sum(axis=-1, dtype=float)
+    least, low, high = (float(end) for end in (array.min(), sums.min(), sums.max()))
+    off = max(1 - low, high - 1)
+    if least < 0 or off > 1e-3:
+        half = least >= 0 and off <= 2.0**-8 + array.shape[-1] * 2.0**-25
+        if not half or not _in_half_precision(array):
+            raise ValueError(
+                f"{name} must be probabilities that sum to 1 over the last axis, got values from"
+                f" {least:g} with sums from {low:g} to {high:g}; {_remedy(least, low, high)}"
+            )
     return array
+
+
+def _remedy(least: float, low: float, high: float) -> str:
+    """What makes probabilities of numbers that are none."""
+    if least < 0:
+        return "take the softmax of logits, or the exponential of log-probabilities"
+    if low >= 99 and high <= 101:
+        return "divide percentages by 100"
+    return "divide each row by its sum, or take the softmax if these are logits"
+
+
+def _in_half_precision(array: npt.NDArray[np.floating]) -> bool:
+    """Whether all numbers are numbers of float16, or all are of bfloat16."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.ascontiguousarray(array, dtype=np.float32)
+        if not np.array_equal(single, array):
+            return False
+        return not (single.view(np.uint32) & 0xFFFF).any() or np.array_equal(
+            single.astype(np.float16), single
+        )
 
 
 def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
     """Predicted classes of shape (checkpoints, n), both at least 1."""
-    array = as_array(name, values)
+    array = _whole(as_array(name, values))
     if array.dtype.kind not in "iu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be integers of shape (checkpoints, n), both at least 1, got"
@@ -291,8 +354,11 @@ def as_labels(name: str, values: Any) -> npt.NDArray[np.integer]:
 def as_classes(
     name: str, values: Any, n: int | None = None, classes: int | None = None
 ) -> npt.NDArray[np.integer]:
-    """Integers, one for each of `n` rows, from 0 to `classes` - 1, if these are given."""
-    array = as_array(name, values)
+    """Integers, one for each of `n` rows, from 0 to `classes` - 1, if these are given.
+
+    Booleans are the classes 0 and 1; floats are taken if all are whole.
+    """
+    array = _whole(as_array(name, values))
     if array.dtype.kind not in "iu" or array.shape != (array.size if n is None else n,):
         raise ValueError(
             f"{name} must be integers of shape ({'n' if n is None else n},), got {array.dtype} of"
@@ -302,6 +368,35 @@ def as_classes(
         raise ValueError(
             f"{name} must be from 0 to {classes - 1}, got {array.min()} to {array.max()}"
         )
+    return array
+
+
+def as_names(name: str, values: Any, n: int) -> npt.NDArray[Any]:
+    """Names of classes or groups, one for each of `n` rows: words, integers or booleans.
+
+    Floats are taken if all are whole; missing names are refused.
+    """
+    array = _whole(as_array(name, values), booleans=False)
+    # Words of pandas stay objects: an array of words has room for the longest in every row.
+    named = array.dtype.kind in "biuUS" or (
+        array.dtype == object and pd.api.types.infer_dtype(array, skipna=False) == "string"
+    )
+    if array.shape != (n,) or not named:
+        missing = int(pd.isna(array).sum()) if array.dtype.kind in "Of" and array.ndim == 1 else 0
+        raise ValueError(
+            f"{name} must be integers or strings of shape ({n},), one for each row, got"
+            f" {array.dtype} of shape {array.shape}" + f" with {missing} missing" * bool(missing)
+        )
+    return array
+
+
+def _whole(array: npt.NDArray[Any], booleans: bool = True) -> npt.NDArray[Any]:
+    """Integers of booleans, if asked, and of floats if all are whole (as pandas makes of them)."""
+    if array.dtype.kind == "b" and booleans:
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and array.size and (abs(array) < 2**53).all():
+        whole = array.astype(np.int64)
+        return whole if np.array_equal(whole, array) else array
     return array
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.check import (
@@ -17,6 +18,7 @@ from lib.check import (
     as_integer,
     as_labels,
     as_matrix,
+    as_names,
     as_number,
     as_predictions,
     as_probabilities,
@@ -95,7 +97,8 @@ MESSAGES = [
     (as_matrix, "X", (np.ones((2, 0)),), f"{MATRIX}, got float64 of shape (2, 0)"),
     (as_matrix, "X", ([[1, 2], [NAN, INF]],), "must be finite, got nan in row 1, column 0 (2"),
     (as_matrix, "X", ([[1, 2], [3, INF]],), "must be finite, got inf in row 1, column 1 (1 such"),
-    (as_vector, "f", (["a"],), "must be numbers, got could not"),
+    (as_vector, "f", (["1"],), "must be numbers, got <U1 values"),
+    (as_vector, "f", ([1j],), "must be numbers, got complex128 values"),
     (as_vector, "f", ([{}],), "must be numbers, got float() argument"),
     (as_vector, "f", ([[1.0]],), "must be of shape (n,), got shape (1, 1)"),
     (as_vector, "f", ([],), "must be of shape (n,), got shape (0,)"),
@@ -151,13 +154,25 @@ MESSAGES = [
      f"{SUMS}, got values from 0.25 with sums from 0.75 to 1"),
     (as_probabilities, "x", ([[0.5, 0.4989]],), "must be probabilities that"),
     (as_probabilities, "x", ([[0.5, 0.5011]],), "must be probabilities that"),
-    (as_classes, "y", ([0.0],), "must be integers of shape (n,), got float64 of shape (1,)"),
+    (as_classes, "y", ([0.5],), "must be integers of shape (n,), got float64 of shape (1,)"),
     (as_classes, "y", ([[0]],), "must be integers of shape (n,), got int64 of shape (1, 1)"),
     (as_classes, "y", ([0], 2), "must be integers of shape (2,), got int64 of shape (1,)"),
     (as_classes, "y", ([0, 3], 2, 3), "must be from 0 to 2, got 0 to 3"),
     (as_classes, "y", ([-1], 1, 3), "must be from 0 to 2, got -1 to -1"),
     *((as_range, "x", (v,), f"must be two finite numbers, the larger last, got {v!r}")
       for v in ((1, 0), (0, 0), (0, INF), (NAN, 1), 0.5, (1,), "01")),
+    *((as_classes, "y", (v,), "must be integers of shape (n,), got")
+      for v in (["a"], [0.0, NAN], [INF], [2.0**60], [0, None], [10**30])),
+    *((as_names, "g", (v, 2), "must be integers or strings of shape (2,), one for each row, got")
+      for v in (["a"], [0.5, 1.0], [NAN, 1.0], ["a", None], np.array(["a", 1], object),
+                [["a"], ["b"]],
+                pd.Series(["a", None], dtype="string"), pd.Categorical(["a", None]))),
+    (as_names, "g", (["a", None], 2), "must be integers or strings of shape (2,), one for each row,"
+     " got object of shape (2,) with 1 missing"),
+    (as_probabilities, "x", ([[99.5, 0.5]],), f"{SUMS}, got values from 0.5 with sums from 100 to "
+     "100; divide percentages by 100"),
+    (as_probabilities, "x", ([[3.0, -1.0]],), f"{SUMS}, got values from -1 with sums from 2 to 2; "
+     "take the softmax of logits"),
     (as_labels, "x", ([0, 1],), f"{LABELS}, got int64 of shape (2,)"),
     (as_labels, "x", (np.zeros((2, 0), int),), f"{LABELS}, got int64 of shape (2, 0)"),
     (as_labels, "x", ([[0.5]],), f"{LABELS}, got float64 of shape (1, 1)"),
@@ -170,3 +185,91 @@ def test_messages(check, name, arguments, message):
     more = {as_scored: {"prefix": "other_"}}.get(check, {})
     with pytest.raises(ValueError, match=f"^{re.escape(f'{name} {message}')}"):
         check(*named, *arguments, **more)
+
+
+def softmax(classes, dtype=np.float32, spread=3.0):
+    """Of random logits, computed in the given precision (in single, where that is half)."""
+    kind = np.float32 if dtype == np.float16 else dtype
+    z = (spread * np.random.default_rng(classes).normal(size=(4, classes))).astype(kind)
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return (e / e.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1_000, 21_843, 151_936])
+@pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
+def test_softmax_of_many_classes_in_few_digits(classes, spread):
+    for dtype in (np.float64, np.float32, np.float16):
+        p = softmax(classes, dtype, spread)
+        for same in (p, p.astype(np.float32), p.astype(float)):
+            assert as_probabilities("p", same).shape == p.shape
+    # As bfloat16 rounds: to nearest, of which 16 bits of single precision are left.
+    cut = softmax(classes, np.float32, spread).view(np.uint32)
+    half = ((cut + 0x7FFF + ((cut >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    for same in (half, half.astype(float)):
+        assert as_probabilities("p", same).shape == half.shape
+
+
+def test_what_half_precision_may_be_off_is_not_forgiven_to_others():
+    p = softmax(10, np.float64) * 1.003
+    with pytest.raises(ValueError, match="must be probabilities"):
+        as_probabilities("p", p)
+    with pytest.raises(ValueError, match="must be probabilities"):
+        as_probabilities("p", (p * 1.003).astype(np.float16))
+
+
+def test_one_probability_of_two_classes():
+    two = as_probabilities("p", [0.0, 0.25], binary=True)
+    assert two.tolist() == [[1.0, 0.0], [0.75, 0.25]]
+    for bad, text in (([[1.0]], r"\(n, C\), C at least 2"), ([1.5], "in \\[0, 1\\], got 1.5")):
+        with pytest.raises(ValueError, match=f"^p must be (of shape )?{text}"):
+            as_probabilities("p", bad, binary=True)
+
+
+KINDS = {
+    "integers": [1, 0, 1],
+    "booleans": [True, False, True],
+    "whole floats": [1.0, 0.0, 1.0],
+    "single": np.float32([1, 0, 1]),
+    "unsigned": np.uint8([1, 0, 1]),
+    "objects": np.array([1, 0, 1], dtype=object),
+    "nullable": pd.array([1, 0, 1], dtype="Int64"),
+    "nullable, as a column": pd.Series([1, 0, 1], dtype="UInt8"),
+    "nullable booleans": pd.Series([True, False, True], dtype="boolean"),
+    "categories": pd.Categorical([1, 0, 1]),
+    "a column of categories": pd.Series([1, 0, 1], dtype="category"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_classes_in_whatever_container(kind):
+    found = as_classes("y", KINDS[kind], 3, 2)
+    assert found.dtype.kind in "iu"
+    assert found.tolist() == [1, 0, 1]
+    assert as_flags("y", KINDS[kind]).tolist() == [True, False, True]
+    assert as_scores("s", KINDS[kind]).tolist() == [1, 0, 1]
+    assert as_vector("s", KINDS[kind]).tolist() == [1, 0, 1]
+    assert np.unique(as_names("g", KINDS[kind], 3), return_inverse=True)[1].tolist() == [1, 0, 1]
+
+
+WORDS = ["dog", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        WORDS,
+        np.array(WORDS),
+        np.array(WORDS, dtype=object),
+        pd.Series(WORDS),
+        pd.Series(WORDS, dtype=object),
+        pd.Series(WORDS, dtype="string"),
+        pd.array(WORDS, dtype="string"),
+        pd.Categorical(WORDS),
+        pd.Series(WORDS, dtype="category"),
+        pd.Index(WORDS),
+    ],
+)
+def test_words_in_whatever_container(words):
+    found = as_names("g", words, 3)
+    assert found.dtype.kind in "UO"
+    assert found.tolist() == WORDS

@@ -3,28 +3,24 @@
 Of every scoring rule here the larger value is the better one.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from lib.check import (
-    as_array,
     as_classes,
     as_generator,
-    as_matrix,
     as_number,
-    as_unit,
-    as_vector,
+    as_probabilities,
     require_choice,
     require_number,
+    same_rows,
 )
+from lib.ties import at_least
 
 SCORING_RULES = ("zero-one", "brier", "log")
 CONFIDENCE_MEASURES = ("softmax-response", "gini")
 
 Array = npt.NDArray[np.float64]
-_TOLERANCE = 1e-6  # of the sum of a row: that of a softmax in single precision
 
 
 def score(
@@ -39,10 +35,10 @@ def score(
         smallest counts, so in the form for two classes the answer is 1 if the probability is above
         0.5.  ``"brier"``: 1 - ||p - e_y||^2 / 2, in [0, 1].  ``"log"``: log p_y, at most 0.
     probabilities : array_like, shape (n, C) or (n,)
-        Of the classes: not negative, each row with a sum of 1 up to 1e-6.  Or, for two classes, the
-        probability of class 1.
+        Of the classes: not negative, each row with a sum of 1 up to 0.001 (or what half precision
+        makes of it).  Or, for two classes, the probability of class 1.
     labels : array_like of int, shape (n,)
-        From 0 to C - 1.
+        From 0 to C - 1; booleans are 0 and 1, floats are taken if all are whole.
     floor : float, optional
         In (0, 1), read by ``"log"`` only: smaller p_y count as that.  The score is then bounded,
         and no longer strictly proper; without it a p_y of 0 is refused.
@@ -67,9 +63,9 @@ def score(
     array([0.75, 1.  ])
     """
     require_choice("rule", rule, SCORING_RULES)
-    p = _as_probabilities(probabilities)
-    y = as_array("labels", labels)
-    y = as_classes("labels", y.astype(int) if y.dtype == bool else y, *p.shape)
+    same_rows(probabilities=probabilities, labels=labels)
+    p = _of_classes(probabilities)
+    y = as_classes("labels", labels, *p.shape)
     if floor is not None:
         floor = as_number("floor", floor, 0, 1)
     if rule == "zero-one":
@@ -114,7 +110,7 @@ def confidence(probabilities: npt.ArrayLike, measure: str = "softmax-response") 
     [0.52]
     """
     require_choice("measure", measure, CONFIDENCE_MEASURES)
-    p = _as_probabilities(probabilities)
+    p = _of_classes(probabilities)
     values = p.max(axis=1) if measure == "softmax-response" else np.einsum("ij,ij->i", p, p)
     return np.minimum(values, 1.0)
 
@@ -136,8 +132,8 @@ def abstain(
     measure : {"softmax-response", "gini"}
         Of :func:`confidence`.
     threshold : float, optional
-        In [0, 1].  If given, the classifier abstains where its confidence is below it; positivity
-        then fails wherever it does.
+        In [0, 1].  If given, the classifier abstains where its confidence is below it by more than
+        rounding (:func:`lib.ties.at_least`); positivity then fails wherever it does.
     bounds : tuple of float
         Low and high, 0 <= low <= high <= 1.  Without a threshold it abstains with probability
         1 - clip(confidence, low, high), independently at each point.
@@ -165,7 +161,7 @@ def abstain(
     sure = confidence(probabilities, measure)
     if threshold is not None:
         require_number("threshold", threshold, at_least=0, at_most=1)
-        abstained = sure < threshold
+        abstained = ~at_least(sure, threshold)
         return abstained, abstained.astype(float)
     try:
         low, high = bounds
@@ -180,31 +176,6 @@ def abstain(
     return rng.random(len(sure)) < propensity, propensity
 
 
-def _as_probabilities(values: Any) -> Array:
-    """Return probabilities of shape (n, C), C at least 2."""
-    name = "probabilities"
-    shape = as_array(name, values).shape
-    if len(shape) == 1:
-        ones = as_unit(name, as_vector(name, values))
-        return np.column_stack([1.0 - ones, ones])
-    if len(shape) != 2 or shape[1] < 2:
-        raise ValueError(
-            f"{name} must be of shape (n, C), C at least 2, or (n,), got shape {shape}"
-        )
-    array = as_matrix(name, values)
-    outside = (array < 0) | (array > 1 + _TOLERANCE)
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(
-            f"{name} must be in [0, 1], got {array[row, column]:.9g} in row {row}, column {column} "
-            f"({int(outside.sum())} such values)"
-        )
-    total = array.sum(axis=1)
-    off = np.abs(total - 1) > _TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
-        raise ValueError(
-            f"{name} must have rows with a sum of 1 up to {_TOLERANCE:g}, got {total[row]:.9g} in "
-            f"row {row} ({int(off.sum())} such rows)"
-        )
-    return array
+def _of_classes(probabilities: npt.ArrayLike) -> Array:
+    """Of shape (n, C), C at least 2, in double precision."""
+    return as_probabilities("probabilities", probabilities, binary=True).astype(float, copy=False)

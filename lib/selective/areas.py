@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
-from lib.check import as_array, as_integer, as_scored, as_scores, as_unit, as_vector
+from lib.check import as_integer, as_names, as_scored, as_scores, as_unit, as_vector, same_rows
 from lib.selective.curves import _accuracy
 
 
@@ -218,17 +218,13 @@ def risk_areas(
     >>> round(risk_areas(brier, score, labels)["naurc"], 3)
     0.148
     """
+    same_rows(loss=loss, score=score, labels=labels)
     loss, score = as_vector("loss", loss), as_scores("score", score)
     n = len(loss)
     if len(score) != n:
         raise ValueError(f"score must have one entry per entry of loss ({n}), got {len(score)}")
     if labels is not None:
-        labels = as_array("labels", labels)
-        if labels.shape != (n,) or labels.dtype.kind not in "biuUS":
-            raise ValueError(
-                f"labels must be integers or strings of shape ({n},), one for each entry of loss,"
-                f" got {labels.dtype} of shape {labels.shape}"
-            )
+        labels = as_names("labels", labels, n)
         _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
         loss = loss * n / (len(counts) * counts[place])
     curve, best = _mean_curve(loss, score), _mean_curve(loss, -loss)

@@ -21,6 +21,7 @@ from lib.check import (
     as_scores,
     require_choice,
     require_finite,
+    same_rows,
 )
 
 
@@ -368,6 +369,7 @@ def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[n
     >>> ties_broken_by([1, 0, 1], [0.2, 0.9, 0.3]).tolist()
     [1.0, 0.0, 2.0]
     """
+    same_rows(score=score, second=second)
     first, second = as_scores("score", score), as_scores("second", second)
     if len(first) != len(second):
         raise ValueError(
