@@ -6,6 +6,7 @@ score only orders the outcomes, and the p-value is the largest exact probability
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,8 @@ REFERENCES = ("distribution", "sample")
 # this probability, which is added to the p-value.
 _MISSED = 1e-4
 _POINTS = 32  # at which it is sought: the probability is smooth, a step at most 0.4 of an error
+_SMOOTH = 2500  # variance of a count from which its distribution function is smooth
+_DENSE, _STRIDE = 256, 32  # counts of which every so many are sought first
 _TIE = 1e-9  # scores that differ by less are equal
 _REACH = 6.5  # standard deviations of a count beyond which less than 1e-9 lies
 _MOST = 10**6
@@ -29,6 +32,8 @@ _NODES = 24  # of lines between critical numbers, with more labels than
 _FEW = 150
 _INEXACT = 0.004  # what such lines may err by
 _STEPS = 40
+_NEAR = 8  # and how far the count may be off at most
+_ROUNDS = 3  # until a count is known to less than 1, if it is large
 _UNLIKELY = 1e-8
 
 Floats = npt.NDArray[np.float64]
@@ -122,8 +127,13 @@ def _labels_test(x_t: int, n_t: int, x_u: int, n_u: int, margin: float, sample: 
     return LabelsTest(suitable, unsuitable, x_t / n_t, x_u / n_u, n_t, n_u, margin)
 
 
-def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
-    """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples; at least 0.0001."""
+def two_samples(
+    x_1: int, n_1: int, x_2: int, n_2: int, margin: float, enough: float = 1.0
+) -> float:
+    """P-value of H0: p_1 - p_2 > margin, from x of n correct in two samples; at least 0.0001.
+
+    One above `enough` may be given as something smaller that is above it, too.
+    """
     # The more precise sample tells most about the one unknown parameter.
     x, n, shift = (x_1, n_1, 0.0) if n_1 >= n_2 else (x_2, n_2, margin)
     ends = [end + shift for end in clopper_pearson(x, n, _MISSED / 2)]
@@ -135,14 +145,74 @@ def two_samples(x_1: int, n_1: int, x_2: int, n_2: int, margin: float) -> float:
             return _MISSED
         low = high = min(1.0, 1 + margin)
     p_1 = low + (high - low) * np.sin(np.linspace(0, math.pi / 2, _POINTS)) ** 2
+    p_1 = np.concatenate([p_1[::4], np.delete(p_1, slice(None, None, 4))])
     p_2 = np.clip(p_1 - margin, 0.0, 1.0)
-    first, last = _window(n_2, p_2)
-    seen = np.arange(first, last + 1)
+    seen, weight, below = _at_accuracies(n_1, tuple(p_1.tolist()), n_2, tuple(p_2.tolist()))
     score = _score(np.array(float(x_1)), n_1, np.array(float(x_2)), n_2, margin)
     most = _most_extreme(score, n_1, seen, n_2, margin)
-    tail = np.where(most < 0, 0.0, special.bdtr(np.maximum(most, 0), n_1, p_1[:, None]))
-    chance = (stats.binom.pmf(seen, n_2, p_2[:, None]) * tail).sum(axis=1)
-    return float(min(1.0, chance.max() + _MISSED))
+    largest = 0.0
+    for rows in (slice(_POINTS // 4), slice(_POINTS // 4, None)):
+        chance = weight[rows] * np.where(most < 0, 0.0, below(np.maximum(most, 0), rows))
+        largest = max(largest, float(chance.sum(axis=1).max()))
+        if largest + _MISSED > enough:
+            break
+    return min(1.0, largest + _MISSED)
+
+
+@lru_cache(maxsize=4)
+def _at_accuracies(
+    n_1: int, p_1: tuple[float, ...], n_2: int, p_2: tuple[float, ...]
+) -> tuple[Counts, Floats, Callable[[Counts, slice], Floats]]:
+    """Likely counts of sample 2, their probabilities, and the distribution function of sample 1.
+
+    Both for all pairs of accuracies, one a row.
+    """
+    first, last = _window(n_2, p_2)
+    seen, of_1, of_2 = np.arange(first, last + 1), np.array(p_1)[:, None], np.array(p_2)[:, None]
+    if n_1 * min(p_1) * (1 - max(p_1)) < _SMOOTH:
+        pmf = stats.binom.pmf(seen, n_2, of_2)
+        return seen, pmf, lambda x, rows: special.bdtr(x, n_1, of_1[rows])
+    return seen, _pmf(seen, n_2, of_2), _smooth_cdf(n_1, of_1)
+
+
+def _smooth_cdf(n: int, p: Floats) -> Callable[[Counts, slice], Floats]:
+    """The binomial distribution function of many trials at ascending counts, to about 1e-9.
+
+    Its normal quantile is all but a straight line in the count: a polynomial of degree 7 through
+    eight exact values is it.
+    """
+    mean, sd = n * p, np.sqrt(n * p * (1 - p))
+    nodes = _REACH * 1.2 * np.cos(math.pi * (np.arange(8) + 0.5) / 8)
+    counts = np.clip(np.round(mean + nodes * sd), 0, n)
+    lower, upper = special.bdtr(counts, n, p), special.bdtrc(counts, n, p)
+    z = np.where(lower < 0.5, special.ndtri(lower), -special.ndtri(upper))
+    at = (counts - mean) / sd
+    terms = np.linalg.solve(at[:, :, None] ** np.arange(8), z[:, :, None])
+
+    window = _window(n, p)
+
+    def cdf(x: Counts, rows: slice) -> Floats:
+        first, last = np.searchsorted(x, window)
+        u = np.clip((x[first:last] - mean[rows]) / sd[rows], nodes[-1], nodes[0])
+        value = np.full_like(u, terms[rows, -1])
+        for k in range(6, -1, -1):
+            value *= u
+            value += terms[rows, k]
+        out = np.zeros((len(u), len(x)))
+        special.ndtr(value, out=out[:, first:last])
+        out[:, last:] = 1.0
+        return out
+
+    return cdf
+
+
+def _pmf(x: Counts, n: int, p: Floats) -> Floats:
+    """Binomial probabilities by logarithms, to about 1e-9."""
+    ways = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+    p = np.clip(p, 1e-300, 1 - 1e-16)
+    log = np.log(p / (1 - p)) * x
+    log += n * np.log1p(-p) + ways
+    return np.exp(log, out=log)
 
 
 def clopper_pearson(x: int, n: int, tail: float) -> tuple[float, float]:
@@ -160,10 +230,16 @@ def _window(n: int, p: Any) -> tuple[int, int]:
 
 
 def _score(x_1: Floats, n_1: int, x_2: Floats, n_2: int, margin: float) -> Floats:
-    """Farrington and Manning's statistic: very negative speaks for a difference below the margin.
+    """Farrington and Manning's statistic: very negative speaks for less than the margin."""
+    excess = x_1 / n_1 - x_2 / n_2 - margin
+    excess = np.where(np.abs(excess) <= 1e-12, 0.0, excess)
+    return excess / _error(x_1, n_1, x_2, n_2, margin)
 
-    The variance is that at the likelihood's maximum where the difference equals the margin, the
-    root of a cubic (the appendix of their paper).
+
+def _error(x_1: Floats, n_1: int, x_2: Floats, n_2: int, margin: float) -> Floats:
+    """Its standard error, at the likelihood's maximum where the difference equals the margin.
+
+    That is the root of a cubic (the appendix of their paper).
     """
     p_1, p_2, ratio, m = x_1 / n_1, x_2 / n_2, n_2 / n_1, margin
     a, b = 1 + ratio, -(1 + ratio + p_1 + ratio * p_2 + m * (ratio + 2))
@@ -176,18 +252,40 @@ def _score(x_1: Floats, n_1: int, x_2: Floats, n_2: int, margin: float) -> Float
     q_1 = np.clip(root, max(m, 0.0), min(1.0, 1 + m))
     q_2 = np.clip(q_1 - m, 0.0, 1.0)
     variance = q_1 * (1 - q_1) / n_1 + q_2 * (1 - q_2) / n_2
-    excess = np.where(np.abs(p_1 - p_2 - m) <= 1e-12, 0.0, p_1 - p_2 - m)
-    # Without any variance the sign is all there is.
-    return excess / np.sqrt(np.maximum(variance, 1e-12))
+    # Without any variance the sign of the difference is all there is.
+    return np.sqrt(np.maximum(variance, 1e-12))
+
+
+def _with_score(score: Any, n_1: int, x_2: Floats, n_2: int, margin: float) -> Floats:
+    """About the x_1, a real number, of a score at each x_2: the error hardly changes with it."""
+    x_1 = np.clip(n_1 * (x_2 / n_2 + margin), 0.0, n_1)
+    for _ in range(_ROUNDS):
+        error = _error(x_1, n_1, x_2, n_2, margin)
+        x_1 = np.clip(n_1 * (x_2 / n_2 + margin + score * error), 0.0, n_1)
+    return x_1
 
 
 def _most_extreme(score: Any, n_1: int, x_2: Counts, n_2: int, margin: float) -> Counts:
     """For each x_2 the largest x_1 whose score is at most the given one, -1 where none is."""
+
+    def extreme(x_1: Counts, at: Any) -> Any:
+        return _score(x_1, n_1, x_2[at], n_2, margin) <= score + _TIE
+
     low, high = np.full(len(x_2), -1), np.full(len(x_2), n_1)
-    for _ in range(n_1.bit_length() + 1):
-        middle = (low + high + 1) // 2
-        extreme = _score(middle, n_1, x_2, n_2, margin) <= score + _TIE
-        low, high = np.where(extreme, middle, low), np.where(extreme, high, middle - 1)
+    if len(x_2) > _DENSE:
+        # Between counts that are near each other it is all but a straight line.
+        knots = np.unique(np.append(np.arange(0, len(x_2), _STRIDE), len(x_2) - 1))
+        line = np.interp(x_2, x_2[knots], _with_score(score, n_1, x_2[knots], n_2, margin))
+        below, above = (np.floor(line + off).astype(int) for off in (-0.25, 1.25))
+        inside = (below >= 0) & extreme(np.maximum(below, 0), slice(None))
+        outside = (above <= n_1) & ~extreme(np.minimum(above, n_1), slice(None))
+        low, high = np.where(inside, below, low), np.where(outside, above - 1, high)
+    left = np.flatnonzero(low < high)
+    while len(left):
+        middle = (low[left] + high[left] + 1) // 2
+        yes = extreme(middle, left)
+        low[left[yes]], high[left[~yes]] = middle[yes], middle[~yes] - 1
+        left = left[low[left] < high[left]]
     # The sets of extreme outcomes must grow with x_2, for the null's boundary to be the worst.
     return np.maximum.accumulate(low)
 
@@ -200,11 +298,13 @@ def _critical(x_t: int, n_t: int, n_u: int, margin: float, alpha: float) -> int:
     """The fewest right user labels that show SUITABLE, n_u + 1 if none do."""
 
     def shown(x: int) -> bool:
-        return two_samples(x_t, n_t, x, n_u, margin) <= alpha
+        return two_samples(x_t, n_t, x, n_u, margin, alpha) <= alpha
 
-    counts = np.arange(n_u + 1)
-    scores = _score(np.full(n_u + 1, float(x_t)), n_t, counts, n_u, margin)
-    x = int(np.count_nonzero(scores > stats.norm.ppf(alpha)))  # the normal theory's answer
+    # From the normal theory's answer, which is close; exchanged samples have scores exchanged.
+    bound = special.ndtri(alpha)
+    x = math.ceil(_with_score(-bound, n_u, np.array(float(x_t)), n_t, -margin))
+    near = np.arange(max(0, x - _NEAR), min(n_u, x + _NEAR) + 1)
+    x = int(near[0] + np.count_nonzero(_score(float(x_t), n_t, near, n_u, margin) > bound))
     while x <= n_u and not shown(x):
         x += 1
     while 0 < x <= n_u and shown(x - 1):

@@ -5,7 +5,17 @@ import pytest
 from scipy import stats
 
 from lib.suitability import labels_for_power, labels_test
-from lib.suitability.labels import _MISSED, _score, critical_counts, rejection_rate, two_samples
+from lib.suitability.labels import (
+    _MISSED,
+    _most_extreme,
+    _pmf,
+    _score,
+    _smooth_cdf,
+    _window,
+    critical_counts,
+    rejection_rate,
+    two_samples,
+)
 from lib.suitability.noninferiority import welch_non_inferiority
 
 ACCURACIES = (0.5, 0.7, 0.9, 0.95, 0.99)
@@ -143,3 +153,34 @@ def test_power_that_cannot_be_had():
 def test_malformed_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("n", [12_000, 10**6])
+def test_many_trials_are_summed_as_few_are(n):
+    """The distribution of large counts by a polynomial, against SciPy's, over the whole range."""
+    p = np.array([[0.7], [0.7 + 2 / np.sqrt(n)]])
+    first, last = _window(n, p)
+    x = np.unique(np.linspace(0, n, 500).astype(int).tolist() + list(range(first, last, 7)))
+    for rows in (slice(None), slice(1, 2)):
+        exact = stats.binom.cdf(x, n, p[rows])
+        np.testing.assert_allclose(
+            _smooth_cdf(n, p)(x, rows), exact, atol=5e-8 if n < 1e5 else 5e-9
+        )
+    np.testing.assert_allclose(_pmf(x, n, p), stats.binom.pmf(x, n, p), rtol=1e-7, atol=1e-15)
+
+
+def test_most_extreme_counts_of_large_samples():
+    """Sought along a line, and verified: each count is the last whose score is extreme."""
+    n_1, n_2, margin = 300_000, 40_000, 0.01
+    score = _score(np.array(270_400.0), n_1, np.array(35_900.0), n_2, margin)
+    x_2 = np.arange(35_000, 36_800)
+    most = _most_extreme(score, n_1, x_2, n_2, margin)
+    assert (_score(most, n_1, x_2, n_2, margin) <= score + 1e-9).all()
+    assert (_score(most + 1, n_1, x_2, n_2, margin) > score + 1e-9).all()
+
+
+def test_labels_for_a_million_test_points():
+    """The numbers that enumeration alone found, in half a minute each."""
+    found = labels_for_power(test_accuracy=0.99, n_test=10**6, margin=0.001, power=0.9)
+    assert found == 98_791
+    assert labels_for_power(test_accuracy=0.8, n_test=10**6, margin=0.005) == 42_170
