@@ -47,12 +47,13 @@ import pandas as pd
 from IPython.display import Markdown
 
 from lib import report
+from lib.data.untrusted import short
 from lib.report.studies import drawn_abstention
 from lib.runs import stored_table
 
 if predictions:
     given = report.read_predictions(report.find_file(predictions))
-    chapter.note(f"Data: your file {predictions}.")
+    chapter.note(f"Data: your file {short(predictions)}.")
 else:
     with tempfile.TemporaryDirectory() as folder:
         example = report.example_predictions(Path(folder, "example.npz"), seed=seed)

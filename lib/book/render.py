@@ -23,6 +23,7 @@ from lib.book.claims import (
 from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
 from lib.book.records import by_size
 from lib.book.words import caption_text, number_text, powers, scale_text
+from lib.data.untrusted import csv_text
 from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 Found = Mapping[str, Any]  # what one run found about a claim
@@ -151,7 +152,7 @@ def above_html(name: str) -> str:
 
 def csv_link(frame: pd.DataFrame, file_name: str) -> str:
     """Return a link that downloads the table as CSV, with no server involved."""
-    content = base64.b64encode(frame.to_csv(index=False).encode()).decode()
+    content = base64.b64encode(csv_text(frame).encode()).decode()
     name = html.escape(file_name)
     return (
         f"<p class='companion-download'><a download='{name}' "

@@ -40,6 +40,7 @@ from lib.book.render import (
     note_html,
     table_html,
 )
+from lib.data.untrusted import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -235,6 +236,7 @@ class Chapter:
 
     def note(self, text: str) -> None:
         """Show a visible note, for example on the data that this page used."""
+        text = "\n".join(map(printable, text.split("\n")))
         _display({"text/html": note_html(text), "text/plain": text})
 
     def table(

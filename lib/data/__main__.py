@@ -19,6 +19,7 @@ from lib.data.images import examine_arrays
 from lib.data.registry import registry
 from lib.data.store import ABSENT, check, entry, fetch, fetch_unverified, local_copies
 from lib.data.suitability import examine_signals
+from lib.data.untrusted import printable
 
 UNKNOWN = "unknown"  # its SHA-256 is unknown: absent, wherever copies may lie
 
@@ -108,10 +109,10 @@ def main(arguments: list[str] | None = None) -> int:
             return (_fetch_unverified if options.unverified else _fetch)(options.names)
         return _verify()
     except (DataUnavailable, DataCorrupted, UndeclaredData, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
+        print(f"{parser.prog}: {printable(error)}", file=sys.stderr)
         return 1
     except ValueError as error:  # a name or a hash that cannot be
-        parser.error(str(error))
+        parser.error(printable(error))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A user's own numbers: arrays in an NPZ file, cells of a CSV file, neither of which is trusted."""
 
 import csv
+import io
 import math
 import os
 import struct
@@ -12,11 +13,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from lib.data.formats import reading
+from lib.data.untrusted import short
 
 #: Size of a file that is read: of a CSV file, or of an NPZ file's arrays, uncompressed.
 MOST_BYTES = 2_000_000_000
+#: Environment variable: bytes of memory that reading a file may take.
+FILE_MEMORY = "COMPANION_FILE_MEMORY"
+#: What it may take where the variable is not set, if half of the free memory is not less.
+DEFAULT_MEMORY = 4_000_000_000
+#: Reading takes at most so many times what the arrays take that are read.
+PEAK = 4
+MOST_CHARACTERS = 200  # of a word, such as the name of a group
+MOST_LINE = 10_000_000  # characters of a row of a CSV file
+_PER_CHARACTER = 64  # bytes that a row's cells may take for each of its characters
+_MOST_HEADER = 12_000  # bytes: more than NumPy reads
+MOST_DIRECTORY = 1_000_000  # bytes of the list of members in an NPZ file
 
 SUFFIXES = (".npz", ".csv")
 
@@ -53,21 +67,64 @@ def read_npz(
     required: Collection[str],
     most_bytes: int = MOST_BYTES,
     words: Collection[str] = (),
+    least_itemsize: int = 1,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Read plain numbers from an NPZ file, and arrays that may be `words`; nothing is unpickled."""
+    """Read plain numbers from an NPZ file, and arrays that may be `words`; nothing is unpickled.
+
+    What all of them declare is held against the memory before anything is read; integers count
+    for `least_itemsize` bytes at least.
+    """
     what = "an NPZ file"
     try:
-        with reading(path, what), zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            _check_arrays(path, [member.filename for member in members], known, required)
-            if (total := sum(member.file_size for member in members)) > most_bytes:
-                raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
-            return {
-                member.filename.removesuffix(".npy"): _read_array(path, archive, member, words)
-                for member in members
-            }
+        with reading(path, what), path.open("rb") as stream:
+            _check_directory(path, stream)
+            with zipfile.ZipFile(stream) as archive:
+                members = archive.infolist()
+                _check_arrays(path, [member.filename for member in members], known, required)
+                if (total := sum(member.file_size for member in members)) > most_bytes:
+                    raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
+                require_memory(path, total)
+                heads = [_read_head(path, archive, member, words) for member in members]
+                require_memory(
+                    path,
+                    sum(
+                        math.prod(shape)
+                        * (
+                            dtype.itemsize
+                            if dtype.kind in "fU"
+                            else max(dtype.itemsize, least_itemsize)
+                        )
+                        for shape, dtype in heads
+                    ),
+                )
+                return {
+                    member.filename.removesuffix(".npy"): _read_array(archive, member)
+                    for member in members
+                }
     except (UnicodeDecodeError, struct.error, OverflowError) as error:
         raise ValueError(f"{path}: expected {what}, found damage: {error}") from None
+
+
+def most_memory() -> tuple[int, str]:
+    """Bytes that reading a file may take, and why so many."""
+    given = os.environ.get(FILE_MEMORY, "")
+    if not given:
+        free = psutil.virtual_memory().available // 2
+        why = f"4 GB, or half of the memory that is free; {FILE_MEMORY} sets another limit"
+        return min(DEFAULT_MEMORY, free), why
+    if not (given.isascii() and given.isdecimal()):
+        raise ValueError(f"{FILE_MEMORY} must be a number of bytes, got {short(repr(given))}")
+    return int(given), f"as {FILE_MEMORY} says"
+
+
+def require_memory(path: Path, held: int) -> None:
+    """Raise a ValueError if a file's arrays, of so many bytes, might take too much to be read."""
+    most, why = most_memory()
+    if PEAK * held > most:
+        raise ValueError(
+            f"{path}: its arrays must take at most {most // PEAK:,} bytes of memory, since reading "
+            f"them may take {PEAK} times as much and {most:,} may be taken ({why}), got {held:,}"
+        )
 
 
 def read_plain(
@@ -99,9 +156,11 @@ def read_plain(
 
 def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
     """Go through the rows of a CSV file that have any cell."""
-    reader, end = csv.reader(stream, strict=True, skipinitialspace=True), 0
+    since = [0]  # characters since the last row, which quotes may spread over lines
+    reader, end = csv.reader(_lines(stream, since), strict=True, skipinitialspace=True), 0
     try:
         for record in reader:
+            since[0] = 0
             cells = [cell.strip() for cell in record]
             if any(cells):
                 yield end + 1, cells
@@ -113,6 +172,15 @@ def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
         ) from None
     except csv.Error as error:
         raise ValueError(f"{path}: must be CSV, got in row {end + 1}: {error}") from None
+
+
+def _lines(stream: Any, since: list[int]) -> Iterator[str]:
+    most = min(MOST_LINE, most_memory()[0] // _PER_CHARACTER)
+    while line := stream.readline(most + 1):
+        since[0] += len(line)
+        if since[0] > most:
+            raise csv.Error(f"a row of more than {most:,} characters")
+        yield line
 
 
 def number_in(cell: str) -> float:
@@ -130,10 +198,14 @@ def too_large(what: str, size: int, most_bytes: int = MOST_BYTES) -> str:
     return f"{what} must have at most {most_bytes:,} bytes, uncompressed, got {size:,}"
 
 
-def short(text: Any) -> str:
-    """Return text of a file in one line of a message."""
-    text = " ".join(str(text).split())
-    return text if len(text) <= 100 else f"{text[:100]}..."
+def _check_directory(path: Path, stream: Any) -> None:
+    """Refuse a long list of members, of which each would take more memory than it has bytes."""
+    end = zipfile._EndRecData(stream)  # None: ZipFile says what is wrong
+    if end is not None and end[zipfile._ECD_SIZE] > MOST_DIRECTORY:
+        raise ValueError(
+            f"{path}: expected an NPZ file, found a list of members of {end[zipfile._ECD_SIZE]:,} "
+            "bytes"
+        )
 
 
 def _check_arrays(
@@ -152,17 +224,18 @@ def _check_arrays(
             )
 
 
-def _read_array(
+def _read_head(
     path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, words: Collection[str]
-) -> npt.NDArray[Any]:
-    """One array, of which nothing is believed before it is known to be plain numbers (or words)."""
+) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type, of which nothing is believed that the array's bytes do not bear out."""
     name = member.filename.removesuffix(".npy")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(
             f"{path}: array {name!r} must be stored or deflated, as NumPy does, got compression "
             f"{member.compress_type}"
         )
-    with archive.open(member) as stream:
+    with archive.open(member) as whole:
+        stream = io.BytesIO(whole.read(_MOST_HEADER))  # it states its own length
         try:
             version = np.lib.format.read_magic(stream)
             if version not in _HEADERS:
@@ -186,5 +259,14 @@ def _read_array(
                 f"{path}: array {name!r} must have the {stated} bytes that its shape {shape} of "
                 f"{dtype} takes, got {member.file_size}"
             )
-        stream.seek(0)
+        if dtype.kind == "U" and dtype.itemsize > 4 * MOST_CHARACTERS:
+            raise ValueError(
+                f"{path}: array {name!r} must be words of at most {MOST_CHARACTERS} characters, "
+                f"got {dtype.itemsize // 4:,}"
+            )
+        return shape, dtype
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    with archive.open(member) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)

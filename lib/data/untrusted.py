@@ -57,8 +57,8 @@ def printable_errors() -> Iterator[None]:
 
 def csv_text(table: Any) -> str:
     """A data frame as CSV whose texts no spreadsheet takes for formulas: these follow a ``'``."""
-    safe = table.map(_cell).rename(columns=_cell)
-    return safe.to_csv(index=False, lineterminator="\n")
+    safe = table.apply(lambda column: column.map(_cell) if column.dtype.kind == "O" else column)
+    return safe.rename(columns=_cell).to_csv(index=False, lineterminator="\n")
 
 
 def _cell(value: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib
 
+from lib.data.untrusted import printable
 from lib.report import Settings, example_predictions, explain, read_predictions, run_report
 
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if example:
             kind = Path(path).suffix.lower().removeprefix(".")
-            print(example_predictions(path, kind, seed=given["seed"]))
+            print(printable(example_predictions(path, kind, seed=given["seed"])))
             return 0
         predictions = read_predictions(path)
         if check:
@@ -54,9 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if out is not None:
             print()
             for written in report.export(out):
-                print(written)
+                print(printable(written))
     except (ValueError, TypeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(error)}", file=sys.stderr)
         return 2
     return 0 if report.analyses else 1
 

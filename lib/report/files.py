@@ -14,15 +14,24 @@ import numpy.typing as npt
 import lib
 from lib.data.arrays import (
     MOST_BYTES,
+    MOST_CHARACTERS,
     as_path,
     csv_records,
     number_in,
     read_npz,
-    short,
+    require_memory,
     table_file,
     too_large,
 )
-from lib.report.predictions import FORMAT, NAMES, ModelPredictions
+from lib.data.untrusted import printable, printable_errors, short
+from lib.report.predictions import (
+    FEWER_FEATURES,
+    FORMAT,
+    MOST_FEATURES,
+    MOST_GROUPS,
+    NAMES,
+    ModelPredictions,
+)
 
 Array = npt.NDArray[Any]
 
@@ -48,6 +57,7 @@ _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 _TRIAL = ("score_a", "abstained_a", "score_b", "abstained_b")  # columns of a file without parts
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "null"}
 _MOST_CATEGORIES = 30
+_OFTEN = 1000  # rows after which the memory that a file takes is looked at
 
 
 def find_file(path: Any) -> Path:
@@ -73,7 +83,9 @@ def find_file(path: Any) -> Path:
         if place.exists():
             return place
     tried = " and no ".join(str(place) for place in dict.fromkeys(places))
-    raise FileNotFoundError(f"predictions must be a file, got {path}: there is no {tried}")
+    raise FileNotFoundError(
+        printable(f"predictions must be a file, got {path}: there is no {tried}")
+    )
 
 
 def read_predictions(path: Any) -> ModelPredictions:
@@ -83,12 +95,16 @@ def read_predictions(path: Any) -> ModelPredictions:
     ----------
     path : path-like
         The file, which ends in ``.npz`` or ``.csv`` and has at most 2 GB, uncompressed.  Nothing
-        is unpickled.  CSV is in UTF-8 with commas; rows without any cell are skipped.
+        is unpickled.  CSV is in UTF-8 with commas; rows without any cell are skipped.  Reading
+        takes at most 4 times the memory of the arrays, and no more than ``COMPANION_FILE_MEMORY``
+        allows (bytes; by default 4 GB or half of what is free): what a file declares is held
+        against that before it is read.
 
     Returns
     -------
     ModelPredictions
-        Its source is the path.
+        Its source is the path.  In names, characters that would not be seen or would steer a
+        terminal are written as escapes.
 
     Raises
     ------
@@ -98,15 +114,16 @@ def read_predictions(path: Any) -> ModelPredictions:
         On a file that is not as the format says.  The message names the file, the array or column,
         and the row where that applies: of an array from 0, of a CSV file its line, from 1.
     """
-    path = table_file("path", path)
-    if path.suffix.lower() == ".npz":
-        arrays = read_npz(path, NAMES, (), MOST_BYTES, ["test_groups"])
-    else:
-        arrays = _read_csv(path)
-    try:
-        return ModelPredictions(**arrays, source=str(path))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+    with printable_errors():
+        path = table_file("path", path)
+        if path.suffix.lower() == ".npz":
+            arrays = read_npz(path, NAMES, (), MOST_BYTES, ["test_groups"], 8)
+        else:
+            arrays = _read_csv(path)
+        try:
+            return ModelPredictions(**arrays, source=printable(path))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 def _root() -> Path:
@@ -132,27 +149,36 @@ def _read_csv(path: Path) -> dict[str, Any]:
             return _read_trial(path, header, records)
         kinds = _check_header(path, header)
         part_at = header.index("part")
-        for line, cells in records:
+        for row, (line, cells) in enumerate(records, 1):
             _same_cells(path, header, line, cells)
+            if row % _OFTEN == 0:
+                require_memory(path, 8 * row * len(header))
             part = cells[part_at]
             if part not in COLUMNS:
                 raise _cell_error(path, "part", f"one of {', '.join(COLUMNS)}", part, line)
             for name, kind, cell in zip(header, kinds, cells, strict=True):
                 if kind == "group" and part == "test" and cell.strip().lower() not in _MISSING:
                     cells_of[part].append(words.setdefault(cell, len(words)))
+                    if len(cell) > MOST_CHARACTERS or len(words) > MOST_GROUPS:
+                        allowed = f"of at most {MOST_GROUPS} different words, of at most "
+                        allowed += f"{MOST_CHARACTERS} characters"
+                        raise _cell_error(path, "group", allowed, cell, line)
                 elif kind != "part":
                     cells_of[part].append(_value(path, part, name, kind, cell, line))
             lines_of[part].append(line)
-    columns = [name for name in header if name != "part"]
+    columns = {name: place for place, name in enumerate(n for n in header if n != "part")}
     if not any(lines_of.values()):
         raise ValueError(f"{path}: must have rows, got a header only")
     arrays: dict[str, Any] = {}
     for part, lines in lines_of.items():
         if lines:
-            table = np.array(cells_of[part]).reshape(len(lines), len(columns))
+            table = np.frombuffer(cells_of.pop(part)).reshape(len(lines), len(columns))
             _add_part(path, part, columns, table, np.array(lines), arrays)
     if "test_groups" in arrays:
-        arrays["test_groups"] = np.array([*words])[arrays["test_groups"].astype(int)]
+        held = sum(each.nbytes for each in arrays.values() if isinstance(each, np.ndarray))
+        names = np.array([*words])
+        require_memory(path, held + names.itemsize * len(arrays["test_groups"]))
+        arrays["test_groups"] = names[arrays["test_groups"].astype(int)]
     return arrays
 
 
@@ -160,7 +186,7 @@ def _add_part(path, part, columns, table, lines, arrays) -> None:
     """Turn a part's cells into arrays; a kind without any cell is not there."""
     for kind, target in COLUMNS[part].items():
         names = sorted((c for c in columns if _kind(c) == kind), key=_index)
-        values = table[:, [columns.index(name) for name in names]]
+        values = table[:, [columns[name] for name in names]]
         empty = np.isnan(values)
         if empty.all():  # also of no column
             continue
@@ -212,10 +238,12 @@ def _check_header(path: Path, header: list[str]) -> list[str]:
             index = " (an index that pandas wrote? index=False leaves it out)" if not name else ""
             raise ValueError(f"{path}: columns must be {allowed}, got {short(repr(name))}{index}")
         kinds.append(kind)
+    _few_features(path, kinds.count("feature"))
+    there = set(header)
     for kind in _MANY:
         count = kinds.count(kind)
         for j in range(count):
-            if f"{kind}_{j}" not in header:
+            if f"{kind}_{j}" not in there:
                 raise ValueError(
                     f"{path}: column '{kind}_{j}' must be there, as there are {count} such "
                     f"columns, got {short(', '.join(map(repr, header)))}"
@@ -243,15 +271,20 @@ def _value(path: Path, part: str, name: str, kind: str, cell: str, line: int) ->
     if kind in ("abstained", "other_abstained"):
         return _flag(path, name, cell, line)
     value = number_in(cell)
-    checks = {
-        "label": (value.is_integer() and -1 <= value < 1 << 31, "a class, or empty if unknown"),
-        "membership_score": (not math.isnan(value), "a number"),
-        "epsilon": (not math.isnan(value), "a number"),
-    }
-    good, allowed = checks.get(kind, (math.isfinite(value), "a finite number"))
+    if kind == "label":
+        good, allowed = value.is_integer() and -1 <= value < 1 << 31, "a class, or empty if unknown"
+    elif kind in ("membership_score", "epsilon"):
+        good, allowed = not math.isnan(value), "a number"
+    else:
+        good, allowed = math.isfinite(value), "a finite number"
     if not good:
         raise _cell_error(path, name, allowed, cell, line)
     return math.nan if kind == "label" and value == -1 else value
+
+
+def _few_features(path: Path, count: int) -> None:
+    if count > MOST_FEATURES:
+        raise ValueError(f"{path}: features must have {FEWER_FEATURES}, got {count:,}")
 
 
 def _once(path: Path, header: list[str]) -> None:
@@ -273,69 +306,109 @@ def _read_trial(path: Path, header: list[str], records: Iterator) -> dict[str, A
             f"{len(header)} (an index that pandas wrote? index=False leaves it out)"
         )
     _once(path, header)
-    lines, rows = [], []
-    for line, cells in records:
+    told = [letter for letter in "ab" if f"propensity_{letter}" in header]
+    kept = {name: array("d") for name in (*_TRIAL, *(f"propensity_{each}" for each in told))}
+    _few_features(path, len(header) - len(kept))
+    features = {name: _Feature(path, name) for name in header if name not in kept}
+    count = 0
+    for count, (line, cells) in enumerate(records, 1):
         _same_cells(path, header, line, cells)
-        lines.append(line)
-        rows.append([" ".join(cell.split()) for cell in cells])
-    if not rows:
+        if count % _OFTEN == 0:
+            require_memory(path, 8 * count * len(header))
+        row = dict(zip(header, (" ".join(cell.split()) for cell in cells), strict=True))
+        for letter in "ab":
+            _read_answer(path, letter, letter in told, row, line, kept)
+        for name, feature in features.items():
+            feature.add(row[name], line)
+    if not count:
         raise ValueError(f"{path}: must have rows, got a header only")
-    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
     arrays: dict[str, Any] = {}
     for who, letter in (("test", "a"), ("other", "b")):
-        name = f"abstained_{letter}"
-        flags = [_flag(path, name, *one) for one in zip(columns[name], lines, strict=True)]
-        arrays[f"{who}_abstained"] = np.array(flags) == 1
-        name = f"score_{letter}"
-        scores = [number_in(cell) for cell in columns[name]]
-        for score, flag, cell, line in zip(scores, flags, columns[name], lines, strict=True):
-            if not flag and not math.isfinite(score):
-                allowed = f"a finite number where abstained_{letter} is no"
-                raise _cell_error(path, name, allowed, cell, line)
-        arrays[f"{who}_scores"] = np.array(scores)
-        if (name := f"propensity_{letter}") in columns:
-            told = [number_in(cell) for cell in columns[name]]
-            for p, flag, cell, line in zip(told, flags, columns[name], lines, strict=True):
-                if not (0 < p <= 1 if flag else 0 <= p < 1):
-                    allowed = (
-                        f"a number in [0, 1], below 1 where abstained_{letter} is no, else above 0"
-                    )
-                    raise _cell_error(path, name, allowed, cell, line)
-            arrays[f"{who}_propensities"] = np.array(told)
-    features = [
-        pair
-        for name in header
-        if name not in (*_TRIAL, "propensity_a", "propensity_b")
-        for pair in _read_feature(path, name, columns[name], lines)
-    ]
+        arrays[f"{who}_abstained"] = np.array(kept.pop(f"abstained_{letter}")) == 1
+        arrays[f"{who}_scores"] = np.frombuffer(kept.pop(f"score_{letter}"))
+        if letter in told:
+            arrays[f"{who}_propensities"] = np.frombuffer(kept.pop(f"propensity_{letter}"))
     if features:
-        names, vectors = zip(*features, strict=True)
-        arrays |= {"feature_names": names, "test_features": np.column_stack(vectors)}
+        names = [name for feature in features.values() for name in feature.names()]
+        _few_features(path, len(names))
+        require_memory(path, 8 * count * (len(names) + len(_TRIAL) + len(told)))
+        table, place = np.empty((count, len(names))), 0
+        for feature in features.values():
+            place = feature.fill(table, place)
+        arrays |= {"feature_names": tuple(names), "test_features": table}
     return arrays
 
 
-def _read_feature(
-    path: Path, column: str, cells: tuple[str, ...], lines: list[int]
-) -> list[tuple[str, Array]]:
-    """A column of numbers, or one of 0 and 1 for each category."""
-    for cell, line in zip(cells, lines, strict=True):
+def _read_answer(path: Path, letter: str, told: bool, row: dict, line: int, kept: dict) -> None:
+    """What one service did in a row: flag, score, and the propensity where it is told."""
+    flag = _flag(path, f"abstained_{letter}", row[f"abstained_{letter}"], line)
+    kept[f"abstained_{letter}"].append(flag)
+    cell = row[f"score_{letter}"]
+    score = number_in(cell)
+    if not flag and not math.isfinite(score):
+        allowed = f"a finite number where abstained_{letter} is no"
+        raise _cell_error(path, f"score_{letter}", allowed, cell, line)
+    kept[f"score_{letter}"].append(score)
+    if told:
+        cell = row[f"propensity_{letter}"]
+        p = number_in(cell)
+        if not (0 < p <= 1 if flag else 0 <= p < 1):
+            allowed = f"a number in [0, 1], below 1 where abstained_{letter} is no, else above 0"
+            raise _cell_error(path, f"propensity_{letter}", allowed, cell, line)
+        kept[f"propensity_{letter}"].append(p)
+
+
+class _Feature:
+    """A column of numbers, or one of 0 and 1 for each category; its cells are not kept."""
+
+    def __init__(self, path: Path, name: str):
+        self._path, self._name = path, name
+        self._numbers, self._codes = array("d"), array("b")
+        self._categories: dict[str, int] | None = {}  # None once there are too many
+        self._word = self._infinite = None  # the first cell that is none, and its line
+
+    def add(self, cell: str, line: int) -> None:
+        """Take the next row's cell."""
         if cell.lower() in _MISSING:
-            raise _cell_error(path, column, "a number or text, and not missing", cell, line)
-    numbers = np.array([number_in(cell) for cell in cells])
-    words = np.flatnonzero(np.isnan(numbers))
-    if len(words) == 0:
-        if len(bad := np.flatnonzero(np.isinf(numbers))):
-            raise _cell_error(path, column, "finite", cells[bad[0]], lines[bad[0]])
-        return [(column, numbers)]
-    categories = sorted(set(cells))
-    if len(categories) > _MOST_CATEGORIES:
-        raise ValueError(
-            f"{path}: column {column!r} must hold numbers only, or text of at most "
-            f"{_MOST_CATEGORIES} categories, got {len(categories)} different cells, among them "
-            f"{short(repr(cells[words[0]]))} in row {lines[words[0]]}"
-        )
-    values = np.array(cells)
-    return [(f"{column}={category}", (values == category) * 1.0) for category in categories]
+            raise _cell_error(
+                self._path, self._name, "a number or text, and not missing", cell, line
+            )
+        number = number_in(cell)
+        self._numbers.append(number)
+        if math.isnan(number):
+            self._word = self._word or (cell, line)
+        elif math.isinf(number):
+            self._infinite = self._infinite or (cell, line)
+        if self._categories is not None:
+            code = self._categories.setdefault(cell, len(self._categories))
+            self._codes.append(code)
+            if code >= _MOST_CATEGORIES:
+                self._categories, self._codes = None, array("b")
+        if self._categories is None and self._word is not None:
+            raise ValueError(
+                f"{self._path}: column {self._name!r} must hold numbers only, or text of at most "
+                f"{_MOST_CATEGORIES} categories, got more different cells, among them "
+                f"{short(repr(self._word[0]))} in row {self._word[1]}"
+            )
+
+    def names(self) -> list[str]:
+        """Of the columns that it becomes."""
+        if self._word is not None:
+            return [f"{self._name}={category}" for category in sorted(self._categories)]
+        if self._infinite is not None:
+            raise _cell_error(self._path, self._name, "finite", *self._infinite)
+        return [self._name]
+
+    def fill(self, table: Array, place: int) -> int:
+        """Write these columns from a place on; the place after them."""
+        if self._word is None:
+            table[:, place] = self._numbers
+            return place + 1
+        codes = np.frombuffer(self._codes, np.int8)
+        for category in sorted(self._categories):
+            table[:, place] = codes == self._categories[category]
+            place += 1
+        return place
 
 
 def _flag(path: Path, column: str, cell: str, line: int) -> float:

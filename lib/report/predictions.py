@@ -13,6 +13,7 @@ A feature is numeric if all its cells are numbers; of any other, each of its cat
 """
 
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lib.check import as_array
+from lib.data.arrays import MOST_CHARACTERS
+from lib.data.untrusted import printable, short
 from lib.suitability.signals import _LARGEST
 
 Array = npt.NDArray[Any]
@@ -47,7 +51,12 @@ FORMAT = (
     ("delta", "delta", "()", "at which it is claimed"),
 )
 NAMES = tuple(name for name, *_ in FORMAT)
-_MOST_GROUPS = 100
+MOST_GROUPS = 100
+MOST_FEATURES = 4096  # a forest looks at each
+FEWER_FEATURES = (
+    f"at most {MOST_FEATURES:,} columns (of more, such as pixels, take principal components)"
+)
+_BLOCK = 1 << 13  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +72,9 @@ class ModelPredictions:
     holdout_labels, test_labels, user_labels : ndarray of int64, shape (rows,), or None
         -1 where unknown; None if no label is known.
     test_groups : ndarray of str, shape (m,), or None
-        At most 100 different ones, none of them empty.
+        At most 100 different ones of at most 200 characters, none of them empty.
     test_features : ndarray of float64, shape (m, d), or None
+        At most 4,096 columns.
     test_abstained, other_abstained : ndarray of bool, shape (m,), or None
     test_propensities, other_propensities : ndarray of float64, shape (m,), or None
         In [0, 1], and below 1 where an answer was given.
@@ -177,9 +187,10 @@ class ModelPredictions:
 
     def _check_feature_names(self) -> None:
         names = tuple(self.feature_names)
-        object.__setattr__(self, "feature_names", names)
         if not all(isinstance(name, str) and name for name in names):
-            raise ValueError(f"feature_names must be names, got {names!r}")
+            raise ValueError(f"feature_names must be names, got {short(repr(names))}")
+        names = tuple(map(printable, names))
+        object.__setattr__(self, "feature_names", names)
         for name, count in Counter(names).items():
             if count > 1:
                 raise ValueError(f"feature_names must be different, got {name!r} {count} times")
@@ -199,10 +210,7 @@ class ModelPredictions:
 
 
 def _as_array(name: str, values: Any, dimensions: int, kinds: str = "iuf") -> Array:
-    try:
-        found = np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"{name} must be an array of numbers, got {error}") from None
+    found = as_array(name, values)
     if found.dtype.kind not in kinds or found.ndim != dimensions or 0 in found.shape:
         shape = {1: "(rows,)", 2: "(rows, columns)"}[dimensions]
         what = "booleans" if kinds == "biuf" else "real numbers"
@@ -215,7 +223,7 @@ def _as_array(name: str, values: Any, dimensions: int, kinds: str = "iuf") -> Ar
 
 def _refuse(name: str, allowed: str, values: Array, bad: Array) -> None:
     if bad.any():
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = tuple(int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         raise ValueError(
             f"{name} must be {allowed}, got {values[place]} in {where} ({int(bad.sum())} such "
@@ -233,7 +241,7 @@ def _logits(name: str, values: Any, silent: Array | None, first: tuple[str, int]
         raise ValueError(
             f"{name} must have {first[1]} columns, as {first[0]}, got {found.shape[1]}"
         )
-    blank = np.isnan(found.astype(float)).all(axis=1)
+    blank = np.isnan(found).all(axis=1)
     allowed = "finite"
     if silent is not None:
         _same_length(name, found, name.replace("logits", "abstained"), silent)
@@ -241,11 +249,13 @@ def _logits(name: str, values: Any, silent: Array | None, first: tuple[str, int]
         allowed += ", except where it abstained"
     else:
         blank[:] = False
-    _refuse(name, allowed, found, ~np.isfinite(found.astype(float)) & ~blank[:, None])
-    size = np.abs(np.where(blank[:, None], 0, found).astype(float))
-    _refuse(name, f"at most {_LARGEST:g} in size", found, size > _LARGEST)
+    _refuse(name, allowed, found, ~np.isfinite(found) & ~blank[:, None])
     # Narrow floats stay as they are: the suitability signals tell rounding by their precision.
     narrow = found.dtype.kind == "f" and found.itemsize < 8
+    if found.dtype.kind == "f" and not narrow:  # others do not reach so far
+        _refuse(
+            name, f"at most {_LARGEST:g} in size", found, (found > _LARGEST) | (found < -_LARGEST)
+        )
     return np.array(found, dtype=found.dtype.newbyteorder("=") if narrow else float, order="C")
 
 
@@ -255,15 +265,17 @@ def _labels(name: str, values: Any, k: int | None) -> Array:
     allowed = f"classes from 0 to {'k - 1' if k is None else k - 1}"
     allowed += "" if holdout else ", or -1 or NaN where unknown"
     unknown = np.isnan(found) | (found == -1)
-    known = (found >= 0) & (found == np.floor(found)) & (found < (1 << 31 if k is None else k))
-    _refuse(name, allowed, found, ~known & (holdout | ~unknown))
-    return np.where(unknown, -1, found).astype(np.int64)
+    bad = (found < 0) | (found >= (1 << 31 if k is None else k)) | (found != np.floor(found))
+    _refuse(name, allowed, found, (bad & ~unknown) | (unknown & holdout))
+    found[unknown] = -1
+    return found.astype(np.int64)
 
 
 def _flags(name: str, values: Any) -> Array:
     found = _as_array(name, values, 1, "biuf")
-    _refuse(name, "true or false, or 1 or 0", found, ~np.isin(found, (0, 1)))
-    return found.astype(bool)
+    ones = found == 1
+    _refuse(name, "true or false, or 1 or 0", found, ~(ones | (found == 0)))
+    return ones
 
 
 def _propensities(name: str, values: Any) -> Array:
@@ -278,21 +290,44 @@ def _possible(name: str, known: Array, abstained: Array) -> None:
 
 
 def _groups(name: str, values: Any) -> Array:
-    found = np.asarray(values)
+    found = as_array(name, values)
     if found.dtype.kind not in "iuU" or found.ndim != 1 or not len(found):
         raise ValueError(
             f"{name} must be words or whole numbers of shape (rows,), got {found.dtype} of shape "
             f"{found.shape}"
         )
-    found = np.char.strip(found.astype(str))
-    _refuse(name, "words, none of them empty", found, found == "")
-    if (count := len(set(found.tolist()))) > _MOST_GROUPS:
-        raise ValueError(f"{name} must be at most {_MOST_GROUPS} different ones, got {count}")
-    return found
+    if found.itemsize > 4 * MOST_CHARACTERS:
+        raise ValueError(
+            f"{name} must be words of at most {MOST_CHARACTERS} characters, got "
+            f"{found.itemsize // 4:,}"
+        )
+    codes, words = np.empty(len(found), np.int8), {}
+    for start in range(0, len(found), _BLOCK):  # strings in numbers take much memory
+        block = np.ascontiguousarray(found[start : start + _BLOCK].astype(str))
+        if block.itemsize and block.view(np.uint32).max() > sys.maxunicode:
+            raise ValueError(f"{name} must be words, got what is no character of Unicode")
+        given, places = np.unique(block, return_inverse=True)
+        kept = np.char.strip(given).tolist()
+        if "" in kept:
+            row = start + int(np.flatnonzero(places == kept.index(""))[0])
+            raise ValueError(f"{name} must be words, none of them empty, got one in row {row}")
+        for word in kept:
+            words.setdefault(word, len(words))
+        if len(words) > MOST_GROUPS:
+            raise ValueError(f"{name} must be at most {MOST_GROUPS} different ones, got more")
+        codes[start : start + len(block)] = np.array([words[word] for word in kept])[places]
+    shown = [printable(word) for word in words]
+    for word, count in Counter(shown).items():
+        if count > 1:
+            raise ValueError(f"{name} must be told apart by what is seen, got {word!r} for {count}")
+    return np.array(shown)[codes]
 
 
 def _matrix(name: str, values: Any) -> Array:
-    found = _as_array(name, values, 2).astype(float)
+    found = _as_array(name, values, 2)
+    if (count := found.shape[1]) > MOST_FEATURES:
+        raise ValueError(f"{name} must have {FEWER_FEATURES}, got {count:,}")
+    found = found.astype(float)
     _refuse(name, "finite", found, ~np.isfinite(found))
     return found
 

@@ -8,6 +8,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from lib.data.arrays import as_path
+from lib.data.untrusted import csv_text
 from lib.plot import svg_bytes
 from lib.report.analyses import explain, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
@@ -112,9 +113,9 @@ class Report:
                 for name in self.overview["analysis"]
             ]
         )
-        texts = {"overview.csv": _csv(overview), "report.txt": f"{self}\n"}
-        texts["next_steps.csv"] = _csv(self.next_steps)
-        texts |= {f"{name}.csv": _csv(table) for name, table in self.tables.items()}
+        texts = {"overview.csv": csv_text(overview), "report.txt": f"{self}\n"}
+        texts["next_steps.csv"] = csv_text(self.next_steps)
+        texts |= {f"{name}.csv": csv_text(table) for name, table in self.tables.items()}
         pictures = {
             f"{name}.svg": svg_bytes(drawing.draw(), f"report.{name}", drawing.alt)
             for name, drawing in self.drawings.items()
@@ -163,7 +164,3 @@ def run_report(predictions: ModelPredictions, *, progress: bool = False, **setti
 def _files(analysis: Analysis) -> list[str]:
     tables = [f"{name}.csv" for name in analysis.tables]
     return [*tables, *(f"{name}.svg" for name in analysis.drawings)]
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, lineterminator="\n")

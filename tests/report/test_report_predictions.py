@@ -215,7 +215,7 @@ NPZ_ERRORS = [
     ({"holdout_labels": np.full(30, "cat")}, "'holdout_labels' must be real numbers, got <U3"),
     (
         {**dict.fromkeys(NAMES), "test_groups": np.arange(101)},
-        "test_groups must be at most 100 different ones, got 101",
+        "test_groups must be at most 100 different ones, got more",
     ),
 ]
 
@@ -506,7 +506,7 @@ TRIALS = [
     (f"{TRIAL}\nü".encode("latin-1"), ["text in UTF-8", "byte 0xfc"]),
     (
         trial(f"{i if i != 33 else 'oops'},1,0,1,0" for i in range(40)),
-        ["column 'x'", "at most 30 categories", "got 40", "'oops' in row 35"],
+        ["column 'x'", "at most 30 categories", "got more", "'oops' in row 35"],
     ),
 ]
 

@@ -1,0 +1,307 @@
+"""What a file declares is bounded before it is read: memory, columns, names, members."""
+
+import io
+import math
+import subprocess
+import sys
+import textwrap
+import time
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lib import report
+from lib.data import arrays
+from lib.data.arrays import FILE_MEMORY, PEAK
+from lib.report.__main__ import main as report_command
+
+ROOT = Path(__file__).parents[2]
+MEGABYTE = 1_000_000
+RNG = np.random.default_rng(0)
+TRIAL = "score_a,abstained_a,score_b,abstained_b"
+
+
+def peak_of(call, *arguments):
+    """Bytes that a call had at once, and what it returned or raised."""
+    tracemalloc.start()
+    try:
+        found = call(*arguments)
+    except ValueError as error:
+        found = error
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak, found
+
+
+def header(shape, descr):
+    """What an NPY file begins with."""
+    stream = io.BytesIO()
+    about = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, about)
+    return stream.getvalue()
+
+
+def zeros(path, **shapes):
+    """An NPZ file of zeros that is small because it is compressed."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, (shape, descr) in shapes.items():
+            left = math.prod(shape) * np.dtype(descr).itemsize
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                stream.write(header(shape, descr))
+                while left:
+                    left -= stream.write(bytes(min(left, 1 << 22)))
+    return path
+
+
+# ------------------------------------------------------------------------------- refused unread
+
+BOMBS = {
+    "doubles": {"test_logits": ((2 * MEGABYTE, 2), "<f8")},
+    "bytes, which become doubles": {"test_logits": ((4 * MEGABYTE, 2), "|i1")},
+    "many arrays": {
+        f"{part}_logits": ((MEGABYTE, 2), "<f8") for part in ("holdout", "test", "user")
+    },
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(case, tmp_path, monkeypatch):
+    monkeypatch.setenv(FILE_MEMORY, str(100 * MEGABYTE))
+    path = zeros(tmp_path / "own.npz", **BOMBS[case])
+    assert path.stat().st_size < MEGABYTE / 2
+    peak, error = peak_of(report.read_predictions, path)
+    said = "own.npz: its arrays must take at most 25,000,000 bytes of memory"
+    assert said in str(error)
+    assert f"100,000,000 may be taken (as {FILE_MEMORY} says), got" in str(error)
+    assert peak < MEGABYTE
+
+
+def test_no_more_than_half_of_the_free_memory_by_default(tmp_path, monkeypatch):
+    monkeypatch.delenv(FILE_MEMORY, raising=False)
+    free = type("Memory", (), {"available": 100 * MEGABYTE})
+    monkeypatch.setattr(arrays.psutil, "virtual_memory", lambda: free)
+    path = zeros(tmp_path / "own.npz", test_logits=((MEGABYTE, 2), "<f8"))
+    with pytest.raises(ValueError, match=rf"at most 12,500,000 bytes.*{FILE_MEMORY} sets another"):
+        report.read_predictions(path)
+    free.available = 10**12
+    assert arrays.most_memory()[0] == 4_000_000_000
+    assert len(report.read_predictions(path).test_logits) == MEGABYTE
+
+
+@pytest.mark.parametrize("value", ["2 GB", "-1", "1e9", "²"])
+def test_the_limit_is_a_number(value, tmp_path, monkeypatch):
+    monkeypatch.setenv(FILE_MEMORY, value)
+    path = zeros(tmp_path / "own.npz", test_logits=((3, 2), "<f8"))
+    with pytest.raises(ValueError, match=f"{FILE_MEMORY} must be a number of bytes, got"):
+        report.read_predictions(path)
+
+
+def test_the_command_says_so_in_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(FILE_MEMORY, str(10 * MEGABYTE))
+    path = zeros(tmp_path / "own.npz", **BOMBS["doubles"])
+    assert report_command([str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+
+
+def test_own_images_too(tmp_path, monkeypatch):
+    monkeypatch.setenv(FILE_MEMORY, str(10 * MEGABYTE))
+    shapes = {f"x_{split}": ((9000, 32, 32), "|u1") for split in ("train", "test")}
+    path = zeros(tmp_path / "own.npz", **shapes, y_train=((9000,), "|u1"), y_test=((9000,), "|u1"))
+    peak, error = peak_of(arrays.read_plain, path, "train")
+    assert "its arrays must take at most 2,500,000 bytes" in str(error)
+    assert peak < MEGABYTE
+
+
+def test_a_header_that_lies_takes_nothing(tmp_path):
+    for shape, descr in (((10**9, 4), "<f8"), ((1,), f"<U{10**9 // 4}"), ((10**15, 2), "|i1")):
+        path = tmp_path / "own.npz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("test_groups.npy", header(shape, descr))
+        peak, error = peak_of(report.read_predictions, path)
+        assert isinstance(error, ValueError)
+        assert peak < MEGABYTE
+
+
+def test_a_long_header_is_not_read(tmp_path):
+    """Of version 2, whose length may be anything."""
+    length = 50 * MEGABYTE
+    path = tmp_path / "own.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        text = b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little") + b" " * length
+        archive.writestr("member_scores.npy", text)
+    peak, error = peak_of(report.read_predictions, path)
+    assert "'member_scores' must be in NumPy's format" in str(error)
+    assert peak < 5 * MEGABYTE
+
+
+def test_many_members_are_not_listed(tmp_path):
+    path = tmp_path / "own.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for k in range(20_000):
+            archive.writestr(f"a{k}.npy", b"")
+    peak, error = peak_of(report.read_predictions, path)
+    assert "found a list of members of 1," in str(error)
+    assert peak < MEGABYTE
+
+
+# ------------------------------------------------------------------------------ what reading takes
+
+ROWS = 60_000
+DRAWN = RNG.normal(size=(ROWS, 4))
+READ = {
+    **{
+        f"logits, {kind}": {"test_logits": (9 * DRAWN).astype(kind)}
+        for kind in ("f8", "f4", "f2", "i8", "i1", ">f8")
+    },
+    "labels, f8": {"test_labels": RNG.integers(0, 4, ROWS).astype("f8")},
+    "labels, i1": {"test_labels": RNG.integers(0, 4, ROWS).astype("i1")},
+    "groups": {"test_groups": np.array(["a", "b"])[RNG.integers(0, 2, ROWS)]},
+    "groups, one long": {"test_groups": np.array(["a", "b" * 200])[RNG.integers(0, 2, ROWS)]},
+    "groups, numbers": {"test_groups": RNG.integers(0, 9, ROWS)},
+    "features": {"test_features": DRAWN},
+    "flags": {"test_abstained": RNG.random(ROWS) < 0.5},
+    "flags, f8": {"test_abstained": (RNG.random(ROWS) < 0.5).astype(float)},
+    "scores": {"test_scores": DRAWN[:, 0]},
+    "membership": {"member_scores": DRAWN[:, 0]},
+    "NaN everywhere": {"test_logits": np.full((ROWS, 4), np.nan)},
+    "abstained": {
+        "test_logits": np.where(DRAWN[:, :1] < 0, np.nan, DRAWN), "test_abstained": DRAWN[:, 0] < 0
+    },
+}  # fmt: skip
+
+
+def held_by(found):
+    return sum(a.nbytes for a in found.given.values() if isinstance(a, np.ndarray))
+
+
+@pytest.mark.parametrize("case", READ)
+def test_reading_takes_at_most_four_times_the_arrays(case, tmp_path):
+    np.savez(tmp_path / "own.npz", **READ[case])
+    peak, found = peak_of(report.read_predictions, tmp_path / "own.npz")
+    size = sum(max(a.nbytes, 8 * a.size * (a.dtype.kind not in "fU")) for a in READ[case].values())
+    if isinstance(found, report.ModelPredictions):
+        assert held_by(found) <= size
+    assert peak <= PEAK * size + MEGABYTE  # and what code and blocks of rows take
+
+
+def rows_of(*cells):
+    return "".join(",".join(str(each[i % len(each)]) for each in cells) + "\n" for i in range(4000))
+
+
+TABLES = {
+    "logits": ("part,logit_0,logit_1,label\n", rows_of(["test"], [1], [0.5], [0, 1])),
+    "groups": ("part,group,label\n", rows_of(["test"], ["a", "b"], [1])),
+    "a long group": ("part,group,label\n", rows_of(["test"], ["a", "b" * 200], [1])),
+    "a trial": (f"{TRIAL},x,k\n", rows_of([1], [0], [0], [1], range(4000), ["a", "b"])),
+    "a trial of words": (f"{TRIAL},k\n", rows_of([1], [0], [0], [1], [f"k{i}" for i in range(30)])),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_reading_a_table_does_not_take_more(case, tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("".join(TABLES[case]))
+    peak, found = peak_of(report.read_predictions, path)
+    cells = 8 * 4000 * (TABLES[case][0].count(",") + 1)
+    assert peak <= PEAK * max(held_by(found), cells) + MEGABYTE / 2
+
+
+def test_a_table_stops_at_the_limit(tmp_path, monkeypatch):
+    path = tmp_path / "own.csv"
+    head, rows = TABLES["logits"]
+    path.write_text(head + 20 * rows)
+    monkeypatch.setenv(FILE_MEMORY, str(MEGABYTE))
+    peak, error = peak_of(report.read_predictions, path)
+    assert "own.csv: its arrays must take at most 250,000 bytes" in str(error)
+    assert peak < MEGABYTE
+    head, rows = TABLES["a long group"]
+    path.write_text(head + rows)
+    peak, error = peak_of(report.read_predictions, path)  # few characters, but each row so long
+    assert "its arrays must take at most 250,000 bytes" in str(error)
+    head, rows = TABLES["a trial of words"]
+    path.write_text(head + rows)
+    peak, error = peak_of(report.read_predictions, path)
+    assert "its arrays must take at most 250,000 bytes" in str(error)
+    assert peak < MEGABYTE
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("part" + ",a" * MEGABYTE, "a row of more than 500,000 characters"),
+        ('part,"' + "a\n" * MEGABYTE + '"', "must be CSV, got in row 1: .*limit"),
+        ("part," + '"a\n",' * MEGABYTE, "a row of more than 500,000 characters"),
+        ("part,group\ntest," + "a" * 100_000, "at most 200 characters"),
+        ("part,group\n" + "".join(f"test,{k}\n" for k in range(3000)), "at most 100 different"),
+        (f"{TRIAL},{'x' * 100_000}\n1,0,1,0,1\n1,0,1,0", "row 3 must have 5 cells"),
+    ],
+)
+def test_a_row_a_cell_and_a_word_are_bounded(text, said, tmp_path, monkeypatch):
+    monkeypatch.setenv(FILE_MEMORY, str(32 * MEGABYTE))
+    path = tmp_path / "own.csv"
+    path.write_text(text)
+    peak, error = peak_of(report.read_predictions, path)
+    assert peak < 32 * MEGABYTE
+    with pytest.raises(ValueError, match=said):
+        raise error
+    assert len(str(error)) < 600
+
+
+def test_a_word_of_an_array_is_bounded(tmp_path):
+    """One long name makes every row as long."""
+    words = np.array(["a", "b" * 131_000] + ["a"] * 20)
+    np.savez_compressed(tmp_path / "own.npz", test_groups=words)
+    peak, error = peak_of(report.read_predictions, tmp_path / "own.npz")
+    assert "'test_groups' must be words of at most 200 characters, got 131,000" in str(error)
+    assert peak < MEGABYTE
+    with pytest.raises(ValueError, match="test_groups must be words of at most 200 characters"):
+        report.ModelPredictions(test_groups=words)
+
+
+@pytest.mark.parametrize("columns", [4097, 60_000])
+def test_features_are_bounded(columns, tmp_path):
+    said = "must have at most 4,096 columns .* principal components"
+    np.savez(tmp_path / "own.npz", test_features=np.zeros((2, columns)))
+    names = ",".join(f"feature_{j}" for j in range(columns))
+    (tmp_path / "own.csv").write_text(f"part,{names}\ntest,{','.join(['0'] * columns)}\n")
+    (tmp_path / "trial.csv").write_text(f"{TRIAL},{names}\n0,0,0,0,{','.join(['0'] * columns)}\n")
+    for name in ("own.npz", "own.csv", "trial.csv"):
+        with pytest.raises(ValueError, match=said):
+            report.read_predictions(tmp_path / name)
+
+
+def test_many_classes_are_read_in_time_that_grows_with_the_file(tmp_path):
+    """No column is sought in a list of all: 60,000 are no matter of a square."""
+    columns = 60_000
+    names = ",".join(f"logit_{j}" for j in range(columns))
+    row = ",".join(["0.5"] * columns)
+    (tmp_path / "own.csv").write_text(f"part,{names}\ntest,{row}\n")
+    began = time.process_time()
+    found = report.read_predictions(tmp_path / "own.csv")
+    assert time.process_time() - began < 8
+    assert found.test_logits.shape == (1, columns)
+
+
+@pytest.mark.slow
+def test_no_more_is_taken_than_the_limit_allows(tmp_path):
+    """The system gives a process no more than that beyond what its code takes."""
+    limit = 400 * MEGABYTE
+    path = zeros(tmp_path / "own.npz", test_logits=((MEGABYTE, 12), "<f8"))
+    code = textwrap.dedent(f"""
+        import os, resource, psutil
+        from lib.report.__main__ import main
+        most = psutil.Process().memory_info().vms + {limit}
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        for allowed, status in (({limit}, 1), ({limit - 20 * MEGABYTE}, 2)):
+            os.environ[{FILE_MEMORY!r}] = str(allowed)
+            assert main([{str(path)!r}, "--check"]) == status
+    """)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
