@@ -7,26 +7,42 @@ and gives the out-of-bag predictions along with them.
 
 The algorithm is scikit-learn's with its default settings: bootstrap samples, trees grown until
 leaves are pure, the best split among randomly drawn features by the variance (for two classes that
-is the Gini impurity), thresholds half way between values.
+is the Gini impurity), thresholds half way between values.  Only in one thing it differs: which
+values of a feature are equal is a question of their rounding, not of an absolute 1e-7, so that a
+forest is the same whatever the units of its features.
 """
 
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lib.check import as_integer
+from lib.check import as_array, as_integer, same_rows
 
 Array = npt.NDArray[np.float64]
-_SAME = 1e-7  # values of a feature closer than this are not told apart
+# Values of a feature that differ by less than this, relative to their size, differ by rounding and
+# are not told apart: whatever the unit of the feature, and next to wherever its zero is.
+_SAME = 4e-15
 # A split's threshold (not larger goes left), its feature, and its left child, which the right one
 # follows.  A leaf has the threshold infinity and itself for a left child, so that one may go on
 # from it without leaving it.
 _NODE = np.dtype([("threshold", np.float64), ("feature", np.int32), ("left", np.int32)])
 _BLOCK = 256  # points that go down a tree together
+
+
+def as_points(X: Any) -> Any:
+    """Points for scikit-learn, which checks them: tables keep their names, no value is masked."""
+    return X if isinstance(X, pd.DataFrame) else as_array("X", X)
+
+
+def as_pairs(X: Any, y: Any) -> tuple[Any, Any]:
+    """Points and their targets."""
+    same_rows(X=X, y=y)
+    return as_points(X), as_array("y", y)
 
 
 class _Forest(BaseEstimator):
@@ -70,7 +86,7 @@ class _Forest(BaseEstimator):
 
     def _mean(self, x: Any) -> Array:
         check_is_fitted(self)
-        x = np.ascontiguousarray(validate_data(self, x, reset=False, dtype=np.float64))
+        x = np.ascontiguousarray(validate_data(self, as_points(x), reset=False, dtype=np.float64))
         return _predict_forest(x, *self._trees, np.empty((0, 0), np.int32))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -98,7 +114,7 @@ class ForestRegressor(RegressorMixin, _Forest):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the trees from points of shape (n, d) and targets of shape (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64, y_numeric=True)
         return self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
 
     @property
@@ -140,7 +156,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the trees from points of shape (n, d) and two classes of shape (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(f"y must have two classes, got {len(self.classes_)}")
@@ -171,6 +187,12 @@ def _next(state):
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state, z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _apart(low, high):
+    """Whether the second of two values is larger by more than rounding."""
+    return high - low > _SAME * max(abs(low), abs(high))
 
 
 @njit(cache=True, nogil=True)
@@ -229,7 +251,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                     features[visited] = f
                     visited += 1
                     column, values = at[f], columns[f]
-                    if values[column[last - 1]] <= values[column[first]] + _SAME:
+                    if not _apart(values[column[first]], values[column[last - 1]]):
                         continue
                     useful += 1
                     here, here_y = 0.0, 0.0
@@ -244,7 +266,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                         there, there_y = total - here, total_y - here_y
                         # One division for both sides.
                         gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
-                        if gain > best and after > before + _SAME:
+                        if gain > best and _apart(before, after):
                             best, best_feature, best_cut = gain, f, k + 1
                             best_value = before / 2 + after / 2
                             if best_value >= after:  # rounding

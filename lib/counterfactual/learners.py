@@ -14,7 +14,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -25,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lib.counterfactual.forest import ForestClassifier, ForestRegressor
+from lib.counterfactual.forest import ForestClassifier, ForestRegressor, as_pairs, as_points
 
 LEARNERS = ("linear", "forest", "super")
 
@@ -55,7 +62,9 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     As in P4's experiments: ``"linear"`` is logistic and ridge regression, on standardised features,
     ``"forest"`` a random forest of 100 trees; ``"super"`` stacks logistic (ridge) regression,
     5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
-    logistic (linear) regression on top.  Expected scores are regressed also where they are 0 or 1.
+    logistic (linear) regression on top, all but the forest on standardised features.  Expected
+    scores are regressed also where they are 0 or 1.  Whatever the unit and the zero of each
+    feature, all three are the same but for rounding.
 
     Examples
     --------
@@ -72,8 +81,8 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
             )
         pair = {
             "linear": lambda: (
-                make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky")),
-                make_pipeline(StandardScaler(), Ridge()),
+                make_pipeline(Standard(), LogisticRegression(solver="newton-cholesky")),
+                make_pipeline(Standard(), Ridge()),
             ),
             "forest": lambda: (ForestClassifier(), ForestRegressor()),
             "super": lambda: (SuperLearnerClassifier(), SuperLearnerRegressor()),
@@ -137,6 +146,29 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
     return np.minimum(whole, whole[~abstained].max())
 
 
+class Standard(TransformerMixin, BaseEstimator):
+    """Mean 0 and variance 1 of each feature, whatever its unit and its zero.
+
+    Counted from the least value, in units of a power of two, no variance is lost to rounding, and
+    no square is too large or too small for a number.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from points of shape (n, d)."""
+        x = np.asarray(X, dtype=float)
+        self.least_ = x.min(axis=0)
+        self.power_ = np.frexp((x - self.least_).max(axis=0))[1]
+        self.scaler_ = StandardScaler().fit(self._counted(x))
+        return self
+
+    def _counted(self, x: Any) -> Array:
+        return np.ldexp(np.asarray(x, dtype=float) - self.least_, -self.power_)
+
+    def transform(self, X: Any) -> Array:
+        """Points of shape (m, d) in the units of those that were learned from."""
+        return self.scaler_.transform(self._counted(X))
+
+
 class _Stack(BaseEstimator):
     """What both super learners share: level-one data, one column per learner."""
 
@@ -146,15 +178,15 @@ class _Stack(BaseEstimator):
 
     def _begin(self, x: Array, y: Array) -> None:
         """Learn what does not depend on the task; `y` holds numbers."""
-        self._scaler = StandardScaler().fit(x)
-        self._scaled = self._scaler.transform(x)
-        self._points, self._targets = x, y
+        self._scaler = Standard().fit(x)
+        self._scaled, self._targets = self._scaler.transform(x), y
         # As scikit-learn's gamma="scale".
-        spread = x.var()
+        spread = self._scaled.var()
         self._gamma = 1.0 / (x.shape[1] * spread) if spread > 0 else 1.0
         self._k = min(_NEIGHBOURS, len(x) - 1)
         self._neighbours = NearestNeighbors(n_neighbors=self._k).fit(self._scaled)
-        self._kernel = rbf_kernel(x, gamma=self._gamma) if len(x) <= _LARGEST_KERNEL else None
+        small = len(x) <= _LARGEST_KERNEL
+        self._kernel = rbf_kernel(self._scaled, gamma=self._gamma) if small else None
 
     def _learn(self, y: npt.NDArray, splits: Any, linear: Any, machine: Any) -> Array:
         """Fit linear model and machine; level-one data, each point by what has not seen it."""
@@ -177,7 +209,7 @@ class _Stack(BaseEstimator):
         machine.random_state = 0
         if self._kernel is None:
             machine.set_params(kernel="rbf", gamma=self._gamma)
-            return machine.fit(self._points[rows], target)
+            return machine.fit(self._scaled[rows], target)
         return machine.set_params(kernel="precomputed").fit(
             self._kernel[np.ix_(rows, rows)], target
         )
@@ -186,7 +218,7 @@ class _Stack(BaseEstimator):
         """The values for other rows of a machine that is fitted to some."""
         machine = self._fit_machine(machine, rows, target)
         if self._kernel is None:
-            return getattr(machine, "decision_function", machine.predict)(self._points[asked])
+            return getattr(machine, "decision_function", machine.predict)(self._scaled[asked])
         # The kernel expansion by hand: scikit-learn would want the whole rows of the matrix.
         values = self._kernel[np.ix_(asked, rows[machine.support_])] @ machine.dual_coef_[0]
         return values + machine.intercept_[0]
@@ -194,7 +226,7 @@ class _Stack(BaseEstimator):
     def _machine_values(self, x: Array) -> Array:
         if self._kernel is None:
             return getattr(self._svm, "decision_function", self._svm.predict)(x)
-        support = self._points[self._svm.support_]
+        support = self._scaled[self._svm.support_]
         if len(support) == 0:  # all targets are within the machine's tolerance of a constant
             return np.full(len(x), self._svm.intercept_[0])
         kernel = rbf_kernel(x, support, gamma=self._gamma)
@@ -202,14 +234,14 @@ class _Stack(BaseEstimator):
 
     def _level_one(self, x: Any) -> Array:
         check_is_fitted(self)
-        x = validate_data(self, x, reset=False, dtype=np.float64)
+        x = validate_data(self, as_points(x), reset=False, dtype=np.float64)
         scaled = self._scaler.transform(x)
         near = self._neighbours.kneighbors(scaled, return_distance=False)
         return np.column_stack(
             [
                 self._linear_values(scaled),
                 self._targets[near].mean(axis=1),
-                self._machine_values(x),
+                self._machine_values(scaled),
                 self._forest._mean(x),
             ]
         )
@@ -247,7 +279,7 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit all to points of shape (n, d) and two classes with at least two points each."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         counts = np.bincount(label)
         if len(counts) != 2 or counts.min() < 2:
@@ -303,7 +335,9 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit all to at least two points of shape (n, d) and targets of shape (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = validate_data(
+            self, *as_pairs(X, y), dtype=np.float64, y_numeric=True, ensure_min_samples=2
+        )
         y = y.astype(float)
         rng = np.random.default_rng(self.random_state)
         seed = int(rng.integers(2**31))

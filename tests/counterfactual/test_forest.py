@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import clone
@@ -227,6 +228,56 @@ def test_parameters_in_bounds(value):
         ForestRegressor(0).fit(x, y)
     with pytest.raises(ValueError, match=r"^max_features must be .* an integer from 1 to 2, got"):
         ForestRegressor(max_features=value).fit(x, y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-9, 1e-7, 1e-3, 1e7, 1e300])
+def test_units_do_not_matter(scale):
+    """Bit for bit, where the unit is a power of two."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    unit = 2.0 ** np.round(np.log2(scale))
+    first = ForestRegressor(5, random_state=1).fit(x, y)
+    second = ForestRegressor(5, random_state=1).fit(x * unit, y)
+    np.testing.assert_array_equal(first.oob_prediction_, second.oob_prediction_)
+    np.testing.assert_array_equal(first.predict(x + 0.1), second.predict((x + 0.1) * unit))
+    other = ForestRegressor(5, random_state=1).fit(x * scale, y)
+    np.testing.assert_allclose(other.oob_prediction_, first.oob_prediction_)
+    shifted = ForestRegressor(5, random_state=1).fit(x + 2.0**20, y)
+    np.testing.assert_allclose(shifted.oob_prediction_, first.oob_prediction_)
+
+
+def test_a_recoding_that_keeps_the_order_keeps_the_trees():
+    """Thresholds are half way between values: trees of seen points alone are the same."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    first, second = (ForestRegressor(5, random_state=1).fit(z, y) for z in (x, np.exp(20 * x)))
+    for a, b in zip(parts(first)[:3], parts(second)[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_values_that_differ_by_rounding_are_one():
+    """0.1 + 0.2 and 0.3 are never parted, nor single precision from itself."""
+    rng = np.random.default_rng(0)
+    k = rng.integers(1, 9, 200)
+    y = k % 2 + 0.1 * rng.normal(size=200)
+    exact = (k / 10)[:, None]
+    noisy = np.where(rng.random(200) < 0.5, 0.1 * k, 1 - (10 - k) / 10)[:, None]
+    first = ForestRegressor(5, random_state=1).fit(exact, y)
+    assert len(np.unique(first.predict(exact))) == 8
+    np.testing.assert_allclose(
+        ForestRegressor(5, random_state=1).fit(noisy, y).predict(noisy), first.predict(exact)
+    )
+
+
+def test_masked_points_and_rows_of_other_names_are_refused():
+    x, y = np.arange(6.0)[:, None], np.arange(6) % 2
+    with pytest.raises(ValueError, match="X must not have masked values, got 1"):
+        ForestClassifier(2).fit(np.ma.array(x, mask=x == 2), y)
+    fitted = ForestClassifier(2, random_state=0).fit(x, y)
+    with pytest.raises(ValueError, match="X must not have masked values"):
+        fitted.predict(np.ma.array(x, mask=x == 2))
+    with pytest.raises(ValueError, match="y must have the index of X"):
+        ForestRegressor(2).fit(pd.DataFrame(x), pd.Series(y, index=range(1, 7)))
 
 
 def fastest(work, times):
