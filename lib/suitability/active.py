@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from lib.check import as_flags, as_integer, as_number, require_finite, require_number
+from lib.check import as_flags, as_integer, as_number, require_finite, require_number, same_rows
 from lib.suitability.monitor import _Detector, _table
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.sequential import EProcess, _upper_bounds
@@ -64,6 +64,7 @@ def labelling_probabilities(
     >>> labelling_probabilities([0.5, 0.9, 1.0], 0.1, test, floor=0.4).round(3).tolist()
     [0.12, 0.088, 0.04]
     """
+    same_rows(reference=reference, reference_correct=reference_correct)
     f, base = as_sample("estimated", estimated, 0, 1, 1), as_sample("reference", reference, 0, 1)
     require_number("rate", rate, above=0, at_most=1)
     require_number("floor", floor, above=0, at_most=1)
@@ -97,7 +98,8 @@ def active_accuracy(
     Parameters
     ----------
     estimated : array_like, shape (n,)
-        Estimated correctness f, in [0, 1], in an order that does not depend on correctness.
+        Estimated correctness f, in [0, 1], of rows that are independent of each other, in any
+        order.
     chosen : array_like of bool, shape (n,)
         Which rows are labelled: each by itself with its ``probability``.
     correct : array_like of bool, shape (k,)
@@ -130,7 +132,8 @@ def active_accuracy(
     require_number("least_probability", least_probability, above=0, at_most=1)
     least, alpha = float(least_probability), as_number("alpha", alpha, 0, 1)
     x, _ = _observations(estimated, chosen, correct, probability, least)
-    z = _to_unit(x, least)
+    # The bets are made in an order by chance, the same for whatever order the rows came in.
+    z = _to_unit(np.random.default_rng(0).permutation(np.sort(x)), least)
     high = float(_upper_bounds(z[None], alpha / 2)[0])
     low = 1 - float(_upper_bounds(1 - z[None], alpha / 2)[0])
     ends = [min(max(float(_from_unit(end, least)), 0.0), 1.0) for end in (low, high)]
@@ -292,6 +295,7 @@ def _observations(
     estimated: Any, chosen: Any, correct: Any, probability: Any, least: float
 ) -> tuple[Floats, int]:
     """The x of each row, from 1 - 1/least to 1/least, and the number of labels."""
+    same_rows(estimated=estimated, chosen=chosen, probability=probability)
     f = as_sample("estimated", estimated, 0, 1, 1)
     where = as_flags("chosen", chosen, len(f))
     right = as_flags("correct", correct, int(where.sum()))

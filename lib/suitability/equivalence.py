@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from lib.check import as_number
-from lib.suitability.noninferiority import as_sample, welch_non_inferiority
+from lib.check import as_names, as_number, same_rows
+from lib.suitability.noninferiority import as_varied, welch_non_inferiority
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Equivalence:
     statistic_lower, statistic_upper : float
         Welch's t of the two; large and small values, respectively, speak for equivalence.
     dof : float
-        Welch and Satterthwaite's degrees of freedom, of both; NaN without any variance.
+        Welch and Satterthwaite's degrees of freedom, of both.
     difference : float
         Mean of the test sample minus mean of the user sample.
     interval : tuple of float
@@ -77,7 +77,8 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     Parameters
     ----------
     test, user : array_like, shape (n,)
-        Estimated correctness of each sample; at least two finite numbers each.
+        Estimated correctness of each sample: at least two finite numbers each, not all equal, of
+        rows that are independent of each other.
     margin : float
         m in (0, 1), the largest acceptable difference of the means.
     alpha : float
@@ -96,14 +97,13 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     >>> equivalence_test(test, user, margin=0.05).p_value < 0.01
     True
     """
-    a, b = as_sample("test", test), as_sample("user", user)
+    a, b = as_varied("test", test), as_varied("user", user)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 0.5)
     moments = [(sample.mean(), sample.var(ddof=1), len(sample)) for sample in (a, b)]
     lower, upper, dof = _two_tests(*moments, margin)
-    difference, reach = float(a.mean() - b.mean()), 0.0
-    if not np.isnan(dof):  # NaN where the variances are but rounding
-        total = moments[0][1] / len(a) + moments[1][1] / len(b)
-        reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
+    difference = float(a.mean() - b.mean())
+    total = moments[0][1] / len(a) + moments[1][1] / len(b)
+    reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
     return Equivalence(
         p_value=float(max(lower[1], upper[1])),
         p_lower=float(lower[1]),
@@ -131,10 +131,11 @@ def equivalence_between_groups(
     Parameters
     ----------
     estimates : array_like, shape (n,)
-        Estimated correctness of each sample; finite numbers.
+        Estimated correctness of each sample: finite numbers, of rows that are independent of each
+        other.
     groups : array_like, shape (n,)
-        The group of each sample, none missing; at least two groups of at least two samples.
-        They are listed in order of appearance.
+        The group of each sample, words or integers, none missing; at least two groups of at least
+        two samples, not all equal. They are listed in order.
     margin : float
         m in (0, 1), the largest acceptable difference between two means.
     alpha : float
@@ -163,22 +164,11 @@ def equivalence_between_groups(
     >>> found.equivalent, len(found.table)
     (True, 1)
     """
-    values = as_sample("estimates", estimates)
+    same_rows(estimates=estimates, groups=groups)
+    values = as_varied("estimates", estimates)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 1)
-    labels = np.asarray(groups, dtype=object)  # else NaN among strings becomes "nan"
-    if labels.shape != values.shape:
-        raise ValueError(
-            f"groups must have shape {values.shape}, one entry per estimate, got {labels.shape}"
-        )
-    try:
-        codes, names = pd.factorize(labels)
-    except TypeError as error:
-        raise ValueError(f"groups must be names or numbers, got {error}") from None
-    if (codes < 0).any():
-        raise ValueError(
-            f"groups must have no missing entries, got {int((codes < 0).sum())}, the first in row "
-            f"{int(np.argmax(codes < 0))}"
-        )
+    found, codes = np.unique(as_names("groups", groups, len(values)), return_inverse=True)
+    names = found.tolist()
     n = np.bincount(codes)
     if len(n) < 2:
         raise ValueError(f"groups must have at least 2 different ones, got only {names[0]!r}")
@@ -186,7 +176,10 @@ def equivalence_between_groups(
         raise ValueError(
             f"groups must have at least 2 samples each, got {n.min()} of {names[n.argmin()]!r}"
         )
-    samples = [values[codes == code] for code in range(len(n))]
+    samples = [
+        as_varied(f"estimates of group {name!r}", values[codes == code])
+        for code, name in enumerate(names)
+    ]
     mean = np.array([sample.mean() for sample in samples])
     variance = np.array([sample.var(ddof=1) for sample in samples])
     a, b = np.triu_indices(len(n), 1)
@@ -195,8 +188,8 @@ def equivalence_between_groups(
     p_holm = _holm(p_value)
     table = pd.DataFrame(
         {
-            "group_a": names[a],
-            "group_b": names[b],
+            "group_a": found[a],
+            "group_b": found[b],
             "n_a": n[a],
             "n_b": n[b],
             "mean_a": mean[a],

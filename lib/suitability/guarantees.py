@@ -31,6 +31,7 @@ from lib.check import (
     require_choice,
     require_finite,
     require_number,
+    same_rows,
 )
 from lib.suitability.labels import REFERENCES, as_right, labels_test
 from lib.suitability.noninferiority import as_reals, as_sample
@@ -365,11 +366,13 @@ def prediction_powered_test(
         margin,
     )
     alone = labels_test(test, correct, margin, reference=reference)
+    # In an order by chance, whatever order they came in.
     rng = np.random.default_rng(seed)
+    pairs = np.stack([estimated, correct])[:, np.lexsort([correct, estimated])]
     differences = _differences(
-        rng.permutation(test) if not sample else np.full(len(correct), test.mean()),
-        rng.permutation(user),
-        np.stack([estimated, correct])[:, rng.permutation(len(correct))],
+        rng.permutation(np.sort(test)) if not sample else np.full(len(correct), test.mean()),
+        rng.permutation(np.sort(user)),
+        pairs[:, rng.permutation(len(correct))],
         tuning,
     )
     betting = [EProcess((2 - side * margin) / 4) for side in (1, -1)]
@@ -500,5 +503,6 @@ def _offset(estimated: Array, correct: Array) -> Offset:
 
 
 def _labelled(prefix: str, estimated: Any, correct: Any) -> tuple[Array, Array]:
+    same_rows(**{f"{prefix}estimated": estimated, f"{prefix}correct": correct})
     estimates = as_sample(f"{prefix}estimated", estimated, 0, 1)
     return estimates, as_flags(f"{prefix}correct", correct, len(estimates)).astype(float)

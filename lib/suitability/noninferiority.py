@@ -112,7 +112,8 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     Parameters
     ----------
     test, user : array_like, shape (n,)
-        Estimated correctness of each sample; at least two finite numbers each.
+        Estimated correctness of each sample: at least two finite numbers each, not all equal, of
+        rows that are independent of each other.
     margin : float
         m in (-1, 1), the largest acceptable drop in the mean.
 
@@ -122,17 +123,34 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
         Equal to ``scipy.stats.ttest_ind(test, user + margin, equal_var=False,
         alternative="less")``.
 
+    Notes
+    -----
+    The level is that of a t-test. It holds for independent rows, and for many of them or for
+    estimates that are not very skewed; of correctness itself, zeros and ones, it does not where
+    errors are few: that is what :func:`lib.suitability.labels_test` is for.
+
     Examples
     --------
     >>> found = non_inferiority_test(test, user, margin=0.05)
     >>> found.p_value < 0.05, round(found.dof) > 800
     (True, True)
     """
-    samples = as_sample("test", test), as_sample("user", user)
+    samples = as_varied("test", test), as_varied("user", user)
     moments = [f(s) for s in samples for f in (np.mean, lambda s: np.var(s, ddof=1), len)]
     result = welch_non_inferiority(*moments, as_number("margin", margin, -1, 1))
     statistic, p_value, dof = (float(part) for part in result)
     return NonInferiority(statistic, p_value, dof)
+
+
+def as_varied(name: str, values: Any) -> np.ndarray:
+    """A sample of at least two numbers that are not all equal."""
+    sample = as_sample(name, values)
+    if _above_rounding(sample.var(ddof=1), sample.mean()) == 0:
+        raise ValueError(
+            f"{name} must vary, got {len(sample)} times {sample[0]:g}, which says nothing of how "
+            "far their mean may be from that of others"
+        )
+    return sample
 
 
 def as_reals(

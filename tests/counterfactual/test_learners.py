@@ -162,7 +162,8 @@ def test_kernel_machines_are_scikit_learns(spread, monkeypatch):
     rng = np.random.default_rng(0)
     x, new = spread * rng.normal(size=(150, 3)), spread * rng.normal(size=(70, 3))
     y = x[:, 0] / spread + rng.normal(size=150)
-    gamma = 1 / (3 * x.var())
+    gamma, scale = 1 / 3, StandardScaler().fit(x)  # of three features with variance 1
+    seen, asked = scale.transform(x), scale.transform(new)
     columns = {}
     for largest in (5000, 10):
         monkeypatch.setattr(learners, "_LARGEST_KERNEL", largest)
@@ -172,11 +173,12 @@ def test_kernel_machines_are_scikit_learns(spread, monkeypatch):
         for model in (first, second):
             assert not hasattr(model._svm, "predict_proba")
             assert not isinstance(model._kernel, np.ndarray)
-        machine = SVC(kernel="rbf", gamma=gamma).fit(x, y > 0)
-        values = first._machine_values(new)
-        np.testing.assert_allclose(values, machine.decision_function(new), atol=1e-6)
-        machine = SVR(kernel="rbf", gamma=gamma).fit(x, y)
-        np.testing.assert_allclose(second._machine_values(new), machine.predict(new), atol=1e-6)
+        machine = SVC(kernel="rbf", gamma=gamma).fit(seen, y > 0)
+        values = first._machine_values(asked)
+        np.testing.assert_allclose(values, machine.decision_function(asked), atol=1e-6)
+        machine = SVR(kernel="rbf", gamma=gamma).fit(seen, y)
+        values = second._machine_values(asked)
+        np.testing.assert_allclose(values, machine.predict(asked), atol=1e-6)
         columns[largest] = (
             first.predict_proba(new)[:, 1],
             second.predict(new),
@@ -185,7 +187,7 @@ def test_kernel_machines_are_scikit_learns(spread, monkeypatch):
         )
     for with_matrix, without in zip(columns[5000], columns[10], strict=True):
         np.testing.assert_allclose(with_matrix, without, atol=1e-5)
-    np.testing.assert_allclose(SVC(gamma="scale").fit(x, y > 0)._gamma, gamma)
+    np.testing.assert_allclose(SVC(gamma="scale").fit(seen, y > 0)._gamma, gamma)
 
 
 def test_columns_of_new_points():

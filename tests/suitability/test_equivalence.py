@@ -48,26 +48,14 @@ def test_interval_within_the_margins_exactly_where_the_test_rejects(alpha):
     assert equivalence_test(test, user, reach).p_value == pytest.approx(alpha, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("user", "margin", "p", "difference"),
-    [
-        (0.5, 0.1, 0.0, 0.0),
-        (0.25, 0.25, 0.5, 0.25),
-        (0.75, 0.25, 0.5, -0.25),
-        (0.7, 0.1, 1.0, -0.2),
-    ],
-)
-def test_constant_values(user, margin, p, difference):
-    result = equivalence_test([0.5] * 3, [user] * 4, margin)
-    assert result.p_value == p
-    assert result.interval == pytest.approx((difference, difference))
-    assert np.isnan(result.dof)
-
-
-def test_rounding_is_no_variance():
-    result = equivalence_test([0.1] * 10, [0.1] * 7, 0.05)
-    assert result.p_value == 0.0
-    assert result.interval[0] == result.interval[1] == result.difference
+def test_equal_numbers_are_refused():
+    """They have no variance, and with it no error that one could speak of."""
+    with pytest.raises(ValueError, match=r"^test must vary, got 3 times 0\.5, which says nothing"):
+        equivalence_test([0.5] * 3, [0.5, 0.6], 0.1)
+    with pytest.raises(ValueError, match=r"^user must vary, got 7 times 0\.1, which says nothing"):
+        equivalence_test([0.1, 0.2], [0.1] * 7, 0.05)
+    with pytest.raises(ValueError, match=r"^estimates of group 'b' must vary, got 3 times 0\.7"):
+        equivalence_between_groups([0.1, 0.2, 0.7, 0.7, 0.7], list("aabbb"), 0.05)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -146,10 +134,35 @@ def test_intersection_union_needs_no_correction():
 
 
 @pytest.mark.parametrize(
-    "groups", [[1, 1, 2, 2], list("aabb"), [1, 1, "b", "b"], pd.Categorical(list("xxyy"))]
+    "groups", [[1, 1, 2, 2], list("aabb"), pd.Categorical(list("xxyy")), [True, True, False, False]]
 )
-def test_constant_groups_of_any_names(groups):
-    result = equivalence_between_groups([0.5, 0.5, 0.5, 0.5], groups, 0.1)
-    assert result.equivalent
-    assert result.table.loc[0, ["group_a", "group_b"]].tolist() == [groups[0], groups[2]]
-    assert not equivalence_between_groups([0.5, 0.5, 0.8, 0.8], groups, 0.1).equivalent
+def test_groups_of_any_names(groups):
+    result = equivalence_between_groups([0.5, 0.51, 0.8, 0.81], groups, 0.1)
+    assert sorted(result.table.loc[0, ["group_a", "group_b"]]) == sorted({*groups})
+    assert not result.equivalent
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["a", "a", None, "b"],
+        [1.0, 1.0, np.nan, 2.0],
+        pd.Series(["a", "a", "b", pd.NA], dtype="string"),
+        pd.Categorical(["a", "a", None, "b"]),
+        pd.array([1, 1, 2, None], dtype="Int64"),
+    ],
+)
+def test_missing_and_mixed_groups_are_refused(groups):
+    with pytest.raises(ValueError, match=r"^groups must be integers or strings of"):
+        equivalence_between_groups([0.5, 0.6, 0.7, 0.8], groups, 0.1)
+
+
+def test_the_order_of_rows_and_their_names():
+    rng = np.random.default_rng(3)
+    values, groups = rng.random(60), rng.choice(["m", "z", "a"], 60)
+    first = equivalence_between_groups(values, groups, 0.1).table
+    other = rng.permutation(60)
+    second = equivalence_between_groups(values[other], groups[other], 0.1).table
+    pd.testing.assert_frame_equal(first, second)
+    with pytest.raises(ValueError, match="groups must have the index of estimates"):
+        equivalence_between_groups(pd.Series(values), pd.Series(groups)[::-1], 0.1)
