@@ -18,11 +18,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lib.check import as_flags, as_integer, as_matrix, require_choice
+from lib.check import as_flags, as_integer, as_matrix, require_choice, same_rows
 from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
-from lib.ties import ROUNDING
+from lib.ties import at_least, bin_index
 
 #: Names of the estimators and what readers call them, in the order of the paper's Table 8.
 ESTIMATORS = {
@@ -158,7 +158,8 @@ def calibration_errors(
 ) -> CalibrationErrors:
     """Compare estimated probabilities with outcomes, in bins of equal width.
 
-    Bin b of B holds the probabilities in ((b - 1)/B, b/B], the first one 0 as well. With n_b
+    Bin b of B holds the probabilities in ((b - 1)/B, b/B], the first one 0 as well; one that is on
+    an edge up to rounding is on it (:func:`lib.ties.bin_index`). With n_b
     samples in it, of which the fraction acc_b is correct, and conf_b the mean of their
     probabilities,
 
@@ -201,11 +202,12 @@ def calibration_errors(
     >>> calibration_errors([0.75, 0.75], [1, 0]).ece
     0.25
     """
+    same_rows(probabilities=probabilities, correct=correct)
     p = as_sample("probabilities", probabilities, 0, 1, 1)
     y = as_flags("correct", correct, len(p))
     as_integer("bins", bins)
     require_choice("by", by, ("rows", "bins"))
-    where = np.searchsorted(np.arange(1, bins) / bins, p, side="left")
+    where = bin_index(p, bins)
     count = np.bincount(where, minlength=bins)
     # Sums of acc_b - conf_b, without a division by the count of an empty bin.
     gap = np.abs(np.bincount(where, weights=y - p, minlength=bins))
@@ -213,7 +215,7 @@ def calibration_errors(
     if by == "bins":
         share = np.full(len(gap), 1 / len(gap))
     return CalibrationErrors(
-        accuracy=float(((p >= 0.5 - ROUNDING) == y).mean()),
+        accuracy=float((at_least(p, 0.5) == y).mean()),
         ece=float((share * gap).sum()),
         mce=float(gap.max()),
         rmsce=float(np.sqrt((share * gap**2).sum())),

@@ -83,10 +83,28 @@ def test_errors_of_few_points(p, correct, accuracy, ece, mce, rmsce):
 def test_bins_are_closed_on_the_right(bins):
     for k in range(1, bins):
         edge = k / bins
-        apart = calibration_errors([edge, np.nextafter(edge, 1)], [1, 0], bins)
-        together = calibration_errors([np.nextafter(edge, 0), edge], [1, 0], bins)
+        apart = calibration_errors([edge, edge + 1e-9], [1, 0], bins)
+        together = calibration_errors([edge - 1e-9, edge], [1, 0], bins)
         assert apart.mce == pytest.approx(max(edge, 1 - edge))
         assert together.mce == pytest.approx(abs(0.5 - edge), abs=1e-12)
+
+
+def test_edges_do_not_hang_on_the_last_bit():
+    """Ten votes as fractions, however they were computed, are in the bin below their edge."""
+    rng = np.random.default_rng(1)
+    k = rng.integers(0, 11, 2000)
+    y = rng.random(2000) < np.clip(k / 10 + np.where(k % 2 == 1, 0.15, -0.15), 0, 1)
+    count = np.bincount(k, minlength=11)
+    below = np.maximum(np.arange(11) - 1, 0)  # 0 belongs to the first bin, with 0.1
+    gap = np.bincount(below, np.bincount(k, y - k / 10, 11))
+    expected = np.abs(gap).sum() / count.sum()
+    sums = np.cumsum([0.0] + [0.1] * 10).clip(0, 1)[k]
+    for p in (k / 10, 0.1 * k, 1 - (10 - k) / 10, sums):
+        assert calibration_errors(p, y, 10).ece == pytest.approx(expected, abs=1e-12)
+    for p in (np.float32(k / 10), np.float32(k / 10).astype(float)):
+        found = calibration_errors(p, y, 10)
+        assert found.ece == pytest.approx(expected, abs=1e-6)
+        assert found.accuracy == calibration_errors(k / 10, y, 10).accuracy
 
 
 def test_a_comparison_is_what_its_estimators_say():
