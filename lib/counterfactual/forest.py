@@ -25,7 +25,8 @@ from lib.check import as_array, as_integer, same_rows
 
 Array = npt.NDArray[np.float64]
 # Values of a feature that differ by less than this, relative to their size, differ by rounding and
-# are not told apart: whatever the unit of the feature, and next to wherever its zero is.
+# are not told apart: whatever the unit of the feature, and next to wherever its zero is.  Nor are
+# splits that are as good as each other, whatever the unit of the target.
 _SAME = 4e-15
 # A split's threshold (not larger goes left), its feature, and its left child, which the right one
 # follows.  A leaf has the threshold infinity and itself for a left child, so that one may go on
@@ -266,7 +267,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                         there, there_y = total - here, total_y - here_y
                         # One division for both sides.
                         gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
-                        if gain > best and _apart(before, after):
+                        if gain > best * (1 + _SAME) and _apart(before, after):
                             best, best_feature, best_cut = gain, f, k + 1
                             best_value = before / 2 + after / 2
                             if best_value >= after:  # rounding

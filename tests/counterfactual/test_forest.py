@@ -246,6 +246,15 @@ def test_units_do_not_matter(scale):
     np.testing.assert_allclose(shifted.oob_prediction_, first.oob_prediction_)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-7, 3.0, 1e5])
+def test_units_of_targets_do_not_matter(unit):
+    """Nor which of two equally good splits comes out larger by rounding."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200) / 2
+    first, second = (ForestRegressor(5, random_state=1).fit(x, z) for z in (y, unit * y))
+    np.testing.assert_allclose(second.oob_prediction_ / unit, first.oob_prediction_)
+
+
 def test_a_recoding_that_keeps_the_order_keeps_the_trees():
     """Thresholds are half way between values: trees of seen points alone are the same."""
     rng = np.random.default_rng(0)
