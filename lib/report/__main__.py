@@ -9,6 +9,7 @@ import matplotlib
 
 from lib.data.untrusted import printable
 from lib.report import Settings, example_predictions, explain, read_predictions, run_report
+from lib.report.exports import require_exportable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kind = Path(path).suffix.lower().removeprefix(".")
             print(printable(example_predictions(path, kind, seed=given["seed"])))
             return 0
+        if out is not None:  # before any work
+            require_exportable(Path(out))
         predictions = read_predictions(path)
         if check:
             table = explain(predictions)

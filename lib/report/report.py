@@ -12,9 +12,9 @@ from lib.data.untrusted import csv_text
 from lib.plot import svg_bytes
 from lib.report.analyses import explain, run_analysis
 from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
+from lib.report.exports import export_files, require_exportable
 from lib.report.predictions import ModelPredictions
 from lib.report.single_page import single_page
-from lib.runs import write_atomic
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +82,10 @@ class Report:
         Parameters
         ----------
         folder : path-like
-            Made if missing.  Nothing is written before everything is drawn, and each file appears
-            whole or not at all.  Files of the same names are replaced; others are left alone, also
-            those of an earlier report: ``overview.csv`` says what belongs to this one.  A name that
-            ends in ``.html`` is a single file with everything in it.
+            Made if missing.  An export is one folder, whole, or nothing: everything is written
+            beside it and then takes its place.  It may be empty or hold an earlier export, which
+            goes; a folder that holds anything else is refused.  A name that ends in ``.html`` is a
+            single file with everything in it.
 
         Returns
         -------
@@ -96,17 +96,15 @@ class Report:
         Raises
         ------
         ValueError
-            If `folder` is a file, or a name that ends in ``.html`` a folder.
+            If `folder` is a file, the working directory, or a folder with other files in it; or a
+            name that ends in ``.html`` a folder.
         """
         folder = as_path("folder", folder)
+        require_exportable(folder)
         if folder.suffix.lower() == ".html":
-            if folder.is_dir():
-                raise ValueError(f"folder must be a file if it ends in .html, got {folder}/")
             steps = self.next_steps
             page = single_page(self.analyses, self.skipped, steps, self.settings, self.source)
-            return (write_atomic(folder, page),)
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"folder must be a folder, got {folder}, which is a file")
+            return export_files(folder, {"": page})
         overview = self.overview.assign(
             files=[
                 " ".join(_files(self.analyses[name])) if name in self.analyses else ""
@@ -120,8 +118,7 @@ class Report:
             f"{name}.svg": svg_bytes(drawing.draw(), f"report.{name}", drawing.alt)
             for name, drawing in self.drawings.items()
         }
-        whole = (texts | pictures).items()
-        return tuple(write_atomic(folder / name, content) for name, content in whole)
+        return export_files(folder, texts | pictures)
 
 
 def run_report(predictions: ModelPredictions, *, progress: bool = False, **settings: Any) -> Report:
