@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_integer, as_number, as_predictions, as_real
+from lib.check import as_array, as_flags, as_integer, as_number, as_predictions, as_real, same_rows
 
 _FLOOR = 1e-6  # variances are not believed below this
 
@@ -74,8 +74,9 @@ class LiRA:
 
     def score(self, observed, shadows, members):
         """See :class:`Attack`."""
-        shadows = _real(shadows, "s")
-        inside, outside = fit_models(shadows[:, None], np.asarray(members)[:, None])
+        same_rows(shadows=shadows, members=members)
+        shadows, members = _real(shadows, "s"), as_array("members", members)
+        inside, outside = fit_models(shadows[:, None], members[..., None])
         observed = _observed(observed)
         if np.isinf(observed).any():
             raise ValueError(
@@ -171,13 +172,14 @@ def _real(values: Any, *dimensions: str) -> npt.NDArray[np.float64]:
 
 
 def _shadows(shadows: Any, members: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    values, inside = _real(shadows, "s", "n"), np.asarray(members)
-    if inside.shape != values.shape or inside.dtype != bool:
+    same_rows(shadows=shadows, members=members)
+    values, inside = _real(shadows, "s", "n"), as_array("members", members)
+    if inside.shape != values.shape:
         raise ValueError(
             "members must be booleans of the shape of shadows (s, n), got"
             f" {inside.dtype} {inside.shape} for {values.shape}"
         )
-    return values, inside
+    return values, as_flags("members", inside.ravel()).reshape(inside.shape)
 
 
 def _observed(values: Any) -> npt.NDArray[np.float64]:

@@ -28,6 +28,7 @@ from lib.check import (
     check_delta,
     require_choice,
     require_number,
+    same_rows,
 )
 
 #: Thresholds that P5's authors try.
@@ -557,6 +558,7 @@ def _interval(
 
 
 def _checked(confidences, canary_labels, true_labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    same_rows(confidences=confidences, canary_labels=canary_labels, true_labels=true_labels)
     p = as_probabilities("confidences", confidences, ("n", "C")).astype(np.float64)
     if p.shape[1] < 3:
         raise ValueError(f"confidences must have at least 3 classes, got shape {p.shape}")

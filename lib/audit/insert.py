@@ -36,10 +36,7 @@ class Canaries:
 
     def apply(self, labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return a copy of the labels, those that canaries were drawn for, with the wrong ones."""
-        labels = np.array(labels)
-        if labels.dtype.kind not in "iu":
-            raise ValueError(f"labels must be integers, got {labels.dtype}")
-        labels = labels.astype(np.int64)
+        labels = as_classes("labels", labels).astype(np.int64)
         if len(self) and (
             self.positions.max() >= len(labels)
             or not np.array_equal(labels[self.positions], self.true_labels)

@@ -10,6 +10,7 @@ from scipy import optimize, special, stats
 from lib.audit.selection import true_best_epsilon
 from lib.check import (
     as_array,
+    as_flags,
     as_generator,
     as_number,
     as_real,
@@ -17,6 +18,7 @@ from lib.check import (
     require_choice,
     require_int,
     require_number,
+    same_rows,
 )
 
 #: Of the points, fixed beforehand: the surest of them are guessed.
@@ -239,15 +241,17 @@ def one_run_guesses(
     >>> one_run_guesses([[3.0, 1.0, -1.0, -2.0]], [[True, False, True, False]], guesses=2)
     (2, 2)
     """
+    same_rows(scores=scores, members=members)
     scores = np.atleast_2d(as_real("scores", scores))
     members = np.atleast_2d(as_array("members", members))
     if scores.ndim != 2 or not scores.size:
         raise ValueError(f"scores must be of shape (runs, m), got {scores.shape}")
-    if scores.shape != members.shape or members.dtype != bool:
+    if scores.shape != members.shape:
         raise ValueError(
             "members must be booleans of the shape of scores, got"
             f" {members.dtype} {members.shape} for {scores.shape}"
         )
+    members = as_flags("members", members.ravel()).reshape(members.shape)
     if np.isnan(scores).any():
         raise ValueError(f"scores must not be NaN, got {int(np.isnan(scores).sum())} NaN")
     require_int("guesses", guesses)

@@ -19,6 +19,7 @@ from lib.check import (
     require_choice,
     require_finite,
     require_number,
+    same_rows,
 )
 
 
@@ -99,6 +100,7 @@ def counts_at(
     >>> counts_at([3.0, 2.0, 1.0], [True, False, True], threshold=2.0).tolist()
     [1, 1, 0, 1]
     """
+    same_rows(scores=scores, members=members)
     scores = as_scores("scores", scores).astype(np.float64)
     members = as_flags("members", members, len(scores))
     require_number("threshold", threshold)
@@ -355,6 +357,7 @@ def divided(
 
 
 def _attack(scores, members) -> tuple[np.ndarray, np.ndarray]:
+    same_rows(scores=scores, members=members)
     scores = as_scores("scores", scores).astype(np.float64)
     members = as_flags("members", members, len(scores))
     if members.all() or not members.any():

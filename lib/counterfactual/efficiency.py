@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_generator, as_matrix, as_number, as_vector, require_number
+from lib.check import as_generator, as_matrix, as_number, as_vector, require_number, same_rows
 from lib.counterfactual.estimate import (
     Estimate,
     Nuisances,
@@ -20,6 +20,7 @@ from lib.counterfactual.estimate import (
     fit_all,
     fold_numbers,
     influence_values,
+    match_rows,
 )
 
 
@@ -64,12 +65,17 @@ def efficiency_bound(
     >>> efficiency_bound([np.full(4, 0.5)], [np.full(4, 0.8)], [np.full(4, 0.16)])
     0.32
     """
+    lists = {"propensities": propensities, "outcomes": outcomes, "variances": variances}
+    same_rows(
+        **{f"{name}[{i}]": v for name, vs in lists.items() for i, v in enumerate(vs)},
+        covariance=covariance,
+    )
     count = len(propensities)
     if count not in (1, 2):
         raise ValueError(f"propensities must be those of one classifier or of two, got {count}")
     n = len(as_vector("propensities", propensities[0]))
-    parts = {"propensities": propensities, "outcomes": outcomes, "variances": variances}
-    for name, values in parts.items():
+    parts = {}
+    for name, values in lists.items():
         if len(values) != count:
             raise ValueError(f"{name} must be of as many classifiers, {count}, got {len(values)}")
         parts[name] = np.array([as_vector(name, one, n) for one in values])
@@ -134,6 +140,11 @@ def mixed_difference(
     >>> mixed.stderr < counterfactual_difference(X, a, r, b, s, rng=1, **fit).stderr
     True
     """
+    classifiers = [
+        ("scores_a", scores_a, "abstained_a", abstained_a),
+        ("scores_b", scores_b, "abstained_b", abstained_b),
+    ]
+    match_rows(X, classifiers)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
     level = as_number("level", level, 0, 1)
@@ -141,13 +152,7 @@ def mixed_difference(
     if weight is not None:
         require_number("weight", weight, at_least=0, at_most=1)
     fold = fold_numbers(n, folds, rng)
-    given = as_classifiers(
-        [
-            ("scores_a", scores_a, "abstained_a", abstained_a),
-            ("scores_b", scores_b, "abstained_b", abstained_b),
-        ],
-        n,
-    )
+    given = as_classifiers(classifiers, n)
     (a, r, _), (b, s, _) = given
     if (r | s).all():
         raise ValueError("abstained_b must be False somewhere where abstained_a is, got none")

@@ -28,8 +28,10 @@ from lib.check import (
     as_integer,
     as_matrix,
     as_number,
+    as_real,
     as_vector,
     require_choice,
+    same_rows,
 )
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning, diagnose
 from lib.counterfactual.learners import learner_pair, predict_mean
@@ -42,6 +44,8 @@ Array = npt.NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Nuisances:
     """What is known of one classifier, point by point, each from folds that the point is not in.
+
+    Whatever holds them is read into arrays once, here; propensities outside [0, 1] are refused.
 
     Attributes
     ----------
@@ -59,6 +63,24 @@ class Nuisances:
     scores: Array
     propensity: Array
     outcome: Array
+
+    def __post_init__(self) -> None:
+        same_rows(**vars(self))
+        r = as_flags("abstained", self.abstained)
+        kept: dict[str, Any] = {"abstained": r, "scores": as_answers("scores", self.scores, r)}
+        for name in ("propensity", "outcome"):  # NaN: not known, and refused where it is read
+            values = as_real(name, getattr(self, name)).astype(float)
+            if values.shape != r.shape:
+                raise ValueError(f"{name} must be of shape ({len(r)},), got shape {values.shape}")
+            kept[name] = values
+        outside = (kept["propensity"] < 0) | (kept["propensity"] > 1)
+        if outside.any():
+            raise ValueError(
+                f"propensity must be probabilities of an abstention, in [0, 1], got "
+                f"{kept['propensity'][outside][0]:g} ({int(outside.sum())} such values)"
+            )
+        for name, values in kept.items():
+            object.__setattr__(self, name, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,6 +393,7 @@ def fit_nuisances(
     >>> nuisances.propensity.shape, bool((nuisances.propensity > 0).all())
     ((600,), True)
     """
+    same_rows(**{"X": X, names[0]: scores, names[1]: abstained, "fold": fold})
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     r = as_flags(names[1], abstained, len(x))
     s = as_answers(names[0], scores, r)
@@ -444,13 +467,14 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     require_choice("estimator", estimator, ESTIMATORS)
     if clip != 0:
         as_number("clip", clip, 0, 1)
-    r = as_flags("abstained", nuisances.abstained, len(nuisances.abstained))
-    if estimator == "plug-in" and r.any():
-        return as_vector("outcome", nuisances.outcome, len(r)).copy()
-    s = as_answers("scores", nuisances.scores, r)
+    r, s = nuisances.abstained, nuisances.scores
+    propensity = as_vector("propensity", nuisances.propensity)
+    outcome = as_vector("outcome", nuisances.outcome)
     if not r.any():
-        return s
-    answers = 1.0 - np.clip(as_vector("propensity", nuisances.propensity, len(r)), 0.0, 1.0 - clip)
+        return s.copy()
+    if estimator == "plug-in":
+        return outcome.copy()
+    answers = 1.0 - np.minimum(propensity, 1.0 - clip)
     if (answers[~r] <= 0).any():
         raise ValueError(
             "clip must be above 0: the propensity to abstain is 1 at points that were answered, "
@@ -459,7 +483,6 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
     weight = np.where(r, 0.0, 1.0 / np.where(r, 1.0, answers))
     if estimator == "ipw":
         return weight * s
-    outcome = as_vector("outcome", nuisances.outcome, len(r))
     return outcome + weight * (s - outcome)
 
 
@@ -532,6 +555,11 @@ def _degrees(influence: Array) -> float:
     return float(2 * len(squares) * squares.mean() ** 2 / spread) if spread else math.inf
 
 
+def match_rows(X: Any, classifiers) -> None:
+    """Refuse pandas objects of other rows among inputs, scores and abstentions of each."""
+    same_rows(X=X, **{n: v for a, s, b, r in classifiers for n, v in ((a, s), (b, r))})
+
+
 def as_classifiers(classifiers, n: int) -> list[tuple[Array, npt.NDArray[np.bool_], Any]]:
     """Scores and abstentions of each, given as names and values, and these names."""
     found = []
@@ -554,6 +582,7 @@ def fit_all(x: Array, classifiers, fold, learner: Any, rng) -> tuple[Nuisances, 
 def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
+    match_rows(X, classifiers)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
     require_choice("estimator", estimator, ESTIMATORS)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_answers, as_flags, as_number, as_unit, as_vector
+from lib.check import as_answers, as_flags, as_number, as_unit, as_vector, same_rows
 from lib.counterfactual.estimate import Estimate
 
 Array = npt.NDArray[np.float64]
@@ -172,6 +172,7 @@ def classification_quality(
     >>> classification_quality([1.0, 0.0, 0.2, 1.0], [False, False, True, False]).value
     0.7
     """
+    same_rows(scores=scores, abstained=abstained)
     r = as_flags("abstained", abstained)
     s = as_unit("scores", as_vector("scores", scores, len(r)))
     return _mean(np.where(r, 1.0 - s, s), level)
@@ -227,6 +228,7 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
+    same_rows(scores=scores, abstained=abstained)
     r = as_flags("abstained", abstained)
     return as_answers("scores", scores, r), r
 

@@ -22,6 +22,7 @@ from lib.check import (
     as_vector,
     require_choice,
     require_number,
+    same_rows,
 )
 from lib.counterfactual.estimate import Nuisances, as_pair, fit_nuisances
 from lib.counterfactual.sequences import ConfidenceSequence
@@ -68,6 +69,7 @@ def predictable_nuisances(
     >>> nuisances.propensity.shape
     (500,)
     """
+    same_rows(X=X, scores=scores, abstained=abstained)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     r = as_flags("abstained", abstained, len(x))
     s = as_answers("scores", scores, r)

@@ -278,7 +278,7 @@ def test_influence_values_by_hand():
     # Weights 1 / (1 - min(pi, 1 - clip)) where it answered.
     r = np.array([True, False, False, False])
     known = Nuisances(
-        r, np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.9, -0.5]), np.array([3.0, 4, 5, 6])
+        r, np.array([0.0, 1.0, 2.0, 4.0]), np.array([0.9, 0.5, 0.9, 0.0]), np.array([3.0, 4, 5, 6])
     )
     assert influence_values(known, "plug-in").tolist() == [3.0, 4.0, 5.0, 6.0]
     assert influence_values(known, "ipw", 0.25) == pytest.approx([0.0, 2.0, 8.0, 4.0])

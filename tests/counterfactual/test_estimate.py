@@ -4,6 +4,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator
@@ -121,7 +122,10 @@ def test_scores_at_abstentions_are_not_read_from_other_containers():
     x, s, r = sample(60, np.random.default_rng(0))
     one = counterfactual_score(x, s, r, learner="linear", rng=3)
     masked = np.ma.array(poisoned(s, r, math.nan), mask=r)
-    for values in (masked, poisoned(s, r, math.nan).tolist(), poisoned(s, r, None).tolist()):
+    with pytest.raises(ValueError, match=r"scores must .*masked"):
+        counterfactual_score(x, masked, r, learner="linear", rng=3)
+    held = (masked.filled(math.nan), *(poisoned(s, r, v).tolist() for v in (math.nan, None)))
+    for values in held:
         same(one, counterfactual_score(x, values, r, learner="linear", rng=3))
     with np.errstate(all="raise"):
         same(one, counterfactual_score(x, poisoned(s, r, math.inf), r, learner="linear", rng=3))
@@ -500,11 +504,21 @@ def test_a_clip_is_below_one(clip):
     [({"outcome": S[:39]}, r"^outcome must"), ({"propensity": S[:39]}, r"^propensity must")],
 )
 def test_nuisances_of_other_lengths_are_refused(change, message):
-    known = Nuisances(**({"abstained": R, "scores": S, "propensity": S, "outcome": S} | change))
-    for estimator in ("plug-in", "dr"):
-        if estimator == "dr" or "propensity" not in change:
-            with pytest.raises(ValueError, match=message):
-                influence_values(known, estimator, clip=0.1)
+    with pytest.raises(ValueError, match=message):
+        Nuisances(**({"abstained": R, "scores": S, "propensity": R, "outcome": S} | change))
+
+
+def test_nuisances_are_read_whatever_holds_them_and_propensities_are_probabilities():
+    """Log-odds gave .376 for .495 without a word; flags as integers other weights."""
+    plain = Nuisances(R, S, np.full(40, 0.25), S)
+    index = np.random.default_rng(0).permutation(40)
+    held = [pd.Series(part, index=index) for part in (R.astype(int), S, plain.propensity, S)]
+    expected = clipping_sensitivity(estimate_from_nuisances(plain), [0.1])
+    found = clipping_sensitivity(estimate_from_nuisances(Nuisances(*held)), [0.1])
+    assert found.equals(expected)
+    for wrong in (-1.5, 25.0):
+        with pytest.raises(ValueError, match=r"^propensity must be probabilities .* got"):
+            Nuisances(R, S, np.full(40, wrong), S)
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_a_start_without_an_answer_is_named():
     ("change", "message"),
     [
         ({"propensity": 0.9}, "propensity must be from 0 to 1 - floor, 0.8, got"),
-        ({"propensity": -0.1}, "propensity must be from 0 to 1 - floor"),
+        ({"propensity": -0.1}, r"propensity must be probabilities .* in \[0, 1\]"),
         ({"scores": 1.5}, r"scores must be in \[0, 1\]"),
         ({"outcome": np.nan}, "outcome .* nan"),
     ],
@@ -251,9 +251,8 @@ def test_a_start_without_an_answer_is_named():
 def test_what_breaks_the_promise_is_refused(change, message):
     drawn = simulate(50, rng=0)
     (one, _) = pair_of(drawn, np.full((2, 50), 0.7))
-    spoiled = replace(one, **{name: np.full(50, value) for name, value in change.items()})
     with pytest.raises(ValueError, match=message):
-        exact_sequence(spoiled, 0.2)
+        exact_sequence(replace(one, **{k: np.full(50, value) for k, value in change.items()}), 0.2)
 
 
 # ------------------------------------------------------------------ groups
