@@ -1,14 +1,29 @@
 """How kernels of chapters listen, and how they are ended."""
 
+import contextlib
 import os
 import shutil
+import stat
 import tempfile
 import weakref
+from pathlib import Path
 
+import psutil
 from jupyter_client.manager import AsyncKernelManager
 
 # What a socket's path may have: 104 bytes on macOS, 108 on Linux, and a number is added.
 _LONGEST = 90
+
+
+def _remove_those_of_the_dead() -> None:
+    """Remove this user's folders of kernels whose processes were killed, which could not do so."""
+    for folder in Path(tempfile.gettempdir()).glob("kernel-*-*"):
+        number = folder.name.split("-")[1]
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+            if number.isdecimal() and own and not psutil.pid_exists(int(number)):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class OwnSockets:
@@ -21,7 +36,9 @@ class OwnSockets:
 
     def __init__(self, **settings) -> None:
         super().__init__(**settings)
-        folder = tempfile.mkdtemp(prefix="kernel-")
+        if os.name == "posix":
+            _remove_those_of_the_dead()
+        folder = tempfile.mkdtemp(prefix=f"kernel-{os.getpid()}-")
         self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path = os.path.join(folder, "socket")
         if os.name == "posix" and len(os.fsencode(path)) <= _LONGEST:

@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps
 
-from lib.data.formats import decode_image, is_plain_file, reading, walk_tar
+from lib.data.arrays import most_memory
+from lib.data.formats import (
+    MOST_FACTOR,
+    decode_image,
+    is_plain_file,
+    reading,
+    require_member,
+    require_members,
+    unpacks_to_too_much,
+    walk_tar,
+)
 from lib.data.images import ImageSet
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -56,9 +66,11 @@ def load_folder(
     FileNotFoundError
         If there is nothing at ``path``.
     ValueError
-        If an argument is out of its range; the archive is damaged; there are fewer than two
-        classes; a class has no images; a file cannot be decoded, has more than 8 bits per channel,
-        or lies deeper than the class folders.
+        If an argument is out of its range; the archive is damaged, unpacks to more than 100 times
+        its bytes or has more than 1.5 million members; the images would take more memory than
+        ``COMPANION_FILE_MEMORY`` allows; there are fewer than two classes; a class has no images; a
+        file cannot be decoded, has more than 8 bits per channel, or lies deeper than the class
+        folders.
 
     Examples
     --------
@@ -94,6 +106,12 @@ def load_folder(
             f"{path}: {len(skipped)} entries are not followed (links, or names that lead"
             f" elsewhere), e.g. {skipped[0]!r}",
             stacklevel=2,
+        )
+    held, (most, why) = len(rows) * size[0] * size[1] * channels, most_memory()
+    if held > most:
+        raise ValueError(
+            f"{path}: {len(rows):,} images of size {size} must take at most {most:,} bytes ({why}),"
+            f" got {held:,}"
         )
     images = np.empty((len(rows), *size, channels), dtype=np.uint8)
     done = 0
@@ -191,8 +209,15 @@ def _tar(path: Path, skipped: list[str]) -> Iterator[_Entry]:
 
 
 def _zip(path: Path, skipped: list[str]) -> Iterator[_Entry]:
-    with reading(path, "a zip archive"), zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
+    with reading(path, "a zip archive"), path.open("rb") as stream:
+        end = zipfile._EndRecData(stream)  # before the list of members is read; None: no zip
+        require_members(path, end[zipfile._ECD_ENTRIES_TOTAL] if end else 0)
+        require_members(path, end[zipfile._ECD_SIZE] // zipfile.sizeCentralDir if end else 0)
+        archive = zipfile.ZipFile(stream)
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > MOST_FACTOR * path.stat().st_size:
+            raise unpacks_to_too_much(path)
+        for member in members:
             name = _inside(member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where the writer knows no kinds
             if name is None or kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -202,6 +227,7 @@ def _zip(path: Path, skipped: list[str]) -> Iterator[_Entry]:
 
 
 def _zipped(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    require_member(path, member.filename, member.file_size)
     with reading(path, f"the member {member.filename!r}"):
         return archive.read(member)
 

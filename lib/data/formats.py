@@ -26,6 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from lib.data.untrusted import short
+
 Parsed = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], tuple[str, ...]]
 
 SPLITS = ("train", "test")
@@ -57,6 +59,9 @@ GTSRB_CLASSES = 43
 GTSRB_SIZE = (32, 32)
 GTSRB_NAMES = tuple(f"{label:05d}" for label in range(GTSRB_CLASSES))
 CHUNK = 1 << 20  # bytes
+MOST_FACTOR = 100  # times the bytes of an archive that its members may unpack to
+MOST_MEMBERS = 1_500_000  # of an archive; ImageNet has 1.3 million images
+MOST_MEMBER = 1_000_000_000  # bytes of one member
 
 
 # --- published sets -----------------------------------------------------------------------------
@@ -189,14 +194,21 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def walk_tar(path: Path) -> Iterator[tuple[tarfile.TarInfo, Callable[[], bytes]]]:
-    """Go through a tar archive, compressed by gzip or not, once from its start to its end."""
+    """Go through a tar archive, compressed by gzip or not, once from its start to its end.
+
+    It may have 1.5 million members of at most 1 GB each, and unpack to 100 times its bytes.
+    """
     what = "a tar archive"
     with (
         reading(path, what),
-        _open(path) as stream,
+        _open(path) as opened,
+        _Bounded(path, opened) as stream,
         tarfile.open(fileobj=stream, mode="r:") as archive,
     ):
+        count = 0
         while (member := archive.next()) is not None:
+            archive.members.clear()  # else every header is kept
+            require_members(path, count := count + 1)
             yield member, partial(_member, path, archive, member)
         # tarfile takes a bad header for the end; the true one is a block of zeros, then more.
         complete = stream.tell() == archive.offset + tarfile.BLOCKSIZE
@@ -206,7 +218,56 @@ def walk_tar(path: Path) -> Iterator[tuple[tarfile.TarInfo, Callable[[], bytes]]
             raise ValueError(f"{path}: expected the archive's end mark, found other bytes or none")
 
 
+class _Bounded:
+    """What a tar archive holds, unpacked: up to so many times the archive's own bytes."""
+
+    def __init__(self, path: Path, stream: BinaryIO | gzip.GzipFile):
+        self._path, self._stream = path, stream
+        packed = isinstance(stream, gzip.GzipFile)
+        self._most = path.stat().st_size * (MOST_FACTOR if packed else 1)
+        self.tell, self.close = stream.tell, stream.close
+
+    def __enter__(self) -> "_Bounded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def seek(self, place: int) -> int:
+        """Go to a place, at most to where the archive has to end."""
+        return self._stream.seek(min(place, self._most))
+
+    def read(self, size: int = -1) -> bytes:
+        """No more is unpacked than one byte beyond the bound."""
+        left = self._most - self.tell()
+        content = self._stream.read(size if 0 <= size <= left else left + 1)
+        if len(content) > left:
+            raise unpacks_to_too_much(self._path)
+        return content
+
+
+def unpacks_to_too_much(path: Path) -> ValueError:
+    """The error for an archive that is a bomb."""
+    return ValueError(f"{path}: members must unpack to at most {MOST_FACTOR} times its bytes")
+
+
+def require_members(path: Path, count: int) -> None:
+    """Raise a ValueError if an archive has too many members."""
+    if count > MOST_MEMBERS:
+        raise ValueError(f"{path}: must have at most {MOST_MEMBERS:,} members, got more")
+
+
+def require_member(path: Path, name: str, size: int) -> None:
+    """Raise a ValueError if a member of an archive is too large."""
+    if size > MOST_MEMBER:
+        raise ValueError(
+            f"{path}: member {short(repr(name))} must have at most {MOST_MEMBER:,} bytes, got "
+            f"{size:,}"
+        )
+
+
 def _member(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    require_member(path, member.name, member.size)
     with reading(path, f"the member {member.name!r}"):
         return archive.extractfile(member).read()
 

@@ -36,6 +36,7 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "IProgress not found")
     import pooch
 
-from lib.data.arrays import read_npz
+from lib.data.arrays import MOST_BYTES, read_npz
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
@@ -337,7 +338,7 @@ def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
             known_hash=None if wanted.sha256 is None else f"sha256:{wanted.sha256}",
             fname=target.name,
             path=target.parent,
-            downloader=pooch.HTTPDownloader(timeout=TIMEOUTS, chunk_size=1 << 16),
+            downloader=_Bounded(MOST_BYTES if wanted.size is None else wanted.size),
         )
     except OSError as error:  # every failure of requests is one
         if error.errno in _OWN_DISK:
@@ -353,6 +354,29 @@ def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
     except ValueError as error:  # how pooch reports a wrong hash, having deleted the file
         raise DataCorrupted(f"{wanted.name!r} from {wanted.url}: {error}") from error
     _no_network = None
+
+
+class _Bounded(pooch.HTTPDownloader):
+    """Downloads that end when more arrives than is registered."""
+
+    def __init__(self, most: int):
+        super().__init__(timeout=TIMEOUTS, chunk_size=1 << 16)
+        self._left = most
+        self._said = f"more arrives than the {most:,} bytes that it may have"
+
+    def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> Any:
+        with open(output_file, "wb") as self._file:
+            return super().__call__(url, self, pooch, check_only)
+
+    def write(self, chunk: bytes) -> None:
+        """Write what arrived."""
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise ValueError(self._said)
+        self._file.write(chunk)
+
+    def flush(self) -> None:
+        """Nobody reads it before it is whole."""
 
 
 def _note_of(wanted: Entry) -> Path:

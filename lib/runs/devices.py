@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -75,9 +76,7 @@ def claimed(device: str) -> Iterator[None]:
         return
     require_device(device)
     wanted = [each for each in places() if each == int(number or each)]
-    uid = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir()) / f"companion-devices-{uid}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = own_folder("devices")
     names = [_name(each) for each in wanted]
     names = [f"{name}.{names[:i].count(name)}.lock" for i, name in enumerate(names)]
     locks = [FileLock(folder / name) for name in names]
@@ -92,6 +91,32 @@ def claimed(device: str) -> Iterator[None]:
                 sys.modules["torch"].cuda.empty_cache()  # raises where a kernel has failed
         finally:
             lock.release()
+
+
+def own_folder(purpose: str) -> Path:
+    """A folder among the temporary files that is this user's alone, which no other can have made.
+
+    Raises
+    ------
+    PermissionError
+        If what has its name is a link, no folder, another user's, or open to others.
+    """
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"companion-{purpose}-{uid}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()  # of a link itself
+    if hasattr(os, "getuid"):
+        faults = {
+            "is no folder": not stat.S_ISDIR(found.st_mode),
+            f"belongs to user {found.st_uid}": found.st_uid != uid,
+            f"has the mode {stat.S_IMODE(found.st_mode):04o}": bool(found.st_mode & 0o077),
+        }
+        if said := [text for text, there in faults.items() if there]:
+            raise PermissionError(
+                f"{folder} must be a folder of this user with the mode 0700, but it {said[0]}: "
+                "remove it, or let TMPDIR name another folder"
+            )
+    return folder
 
 
 def claimed_now() -> int | None:

@@ -3,12 +3,16 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from lib.book.kernels import ChapterKernelManager
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
@@ -39,6 +43,29 @@ def _listens_in(folder: Path, monkeypatch) -> None:
     assert transport == "ipc"
     assert sorted(used) == [f"socket-{number}" for number in range(1, 6)]
     assert left == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sockets in files are there on POSIX systems only")
+def test_folders_of_killed_processes_go(monkeypatch):
+    """Those of processes that live, of others, and links stay."""
+    with tempfile.TemporaryDirectory(prefix="c-") as name:
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        code = "import os; from lib.book.kernels import ChapterKernelManager\n"
+        code += "manager = ChapterKernelManager(); os.kill(os.getpid(), 9)"
+        environment = os.environ | {"TMPDIR": name}
+        killed = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT)
+        assert killed.returncode == -signal.SIGKILL
+        (left,) = os.listdir(name)
+        assert left.startswith("kernel-")
+        stay = [f"kernel-{os.getppid()}-a", "kernel-word-a", "kernel-a", "other"]
+        for each in stay:
+            Path(name, each).mkdir()
+        Path(name, f"kernel-{2**22 + 1}-link").symlink_to(Path(name, "other"))
+        own = ChapterKernelManager()
+        found = set(os.listdir(name))
+        assert {*stay, f"kernel-{2**22 + 1}-link"} < found
+        assert left not in found
+        own.cleanup_connection_file()
 
 
 def test_a_kernel_takes_ports_where_a_path_would_be_too_long(tmp_path, monkeypatch):

@@ -55,6 +55,6 @@ def fetch(name: str, url: str, sha256: str, log: str) -> None:
     from lib.data import store
     from lib.data.registry import Entry
 
-    entry = Entry(name, url, f"owner/{name}", sha256, 1, "none", "none", ("one",))
+    entry = Entry(name, url, f"owner/{name}", sha256, 256_000, "none", "none", ("one",))
     store.registry = lambda: {name: entry}
     Path(log).write_bytes(store.fetch(name).read_bytes())

@@ -29,9 +29,14 @@ def server():
             content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
             content = content.get(http.how, CONTENT)
             self.send_response(200)
-            if http.how != "no length":
+            if http.how not in ("no length", "endless"):
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if http.how == "endless":
+                for _ in range(1000):  # 200 MB, if nobody hangs up
+                    self.wfile.write(bytes(200_000))
+                    http.sent += 200_000
+                return
             if http.how in ("cut", "no length", "reset"):
                 self.wfile.write(content[: len(content) // 3])
                 if http.how == "reset":
@@ -50,7 +55,7 @@ def server():
             pass
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.how, http.requests = "well", 0
+    http.how, http.requests, http.sent = "well", 0, 0
     http.url = f"http://127.0.0.1:{http.server_port}/file"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -98,6 +103,33 @@ def test_a_download_that_goes_wrong(server, cache, how, error):
     server.how = "well"
     assert store.fetch("a").read_bytes() == CONTENT
     assert len(kept(cache)) == 1
+
+
+@pytest.mark.parametrize("size", [4_000, len(CONTENT)])
+def test_a_download_stops_at_the_registered_size(server, cache, monkeypatch, size):
+    server.how = "endless"
+    entry = Entry("a", server.url, "o/a", SHA256, size, "l", "c", ("one",))
+    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
+    with pytest.raises(DataCorrupted, match=f"more arrives than the {size:,} bytes") as caught:
+        store.fetch("a")
+    assert server.url in str(caught.value)
+    assert kept(cache) == []
+    assert server.sent < 20_000_000  # what was under way when the client hung up
+    entry = Entry("a", server.url, "o/a", SHA256, len(CONTENT), "l", "c", ("one",))
+    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
+    server.how = "well"
+    assert store.fetch("a").read_bytes() == CONTENT
+
+
+def test_a_file_of_unknown_size_has_a_limit_too(server, cache, monkeypatch):
+    server.how = "endless"
+    monkeypatch.setattr(store, "MOST_BYTES", 1_000_000)
+    entry = Entry("a", server.url, "o/a", None, None, "l", "c", ("one",))
+    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
+    with pytest.raises(DataCorrupted, match="more arrives than the 1,000,000 bytes"):
+        store.fetch_unverified("a", lambda *_: "fine")
+    assert kept(cache) == []
+    assert server.sent < 20_000_000
 
 
 def fetching(forker: Forker, url: str, cache, target) -> int:

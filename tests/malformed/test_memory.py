@@ -2,8 +2,10 @@
 
 import io
 import math
+import re
 import subprocess
 import sys
+import tarfile
 import textwrap
 import time
 import tracemalloc
@@ -12,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from lib import report
-from lib.data import arrays
+from lib.data import arrays, formats, load_folder
 from lib.data.arrays import FILE_MEMORY, PEAK
 from lib.report.__main__ import main as report_command
 
@@ -305,3 +308,76 @@ def test_no_more_is_taken_than_the_limit_allows(tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# ----------------------------------------------------------------------------------- archives
+
+
+def packed(path, *members):
+    """A tar archive, by gzip, of names and numbers of zeros; a name may be of another type."""
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name, size, kind in members:
+            member = tarfile.TarInfo(name)
+            member.size, member.type = size, kind
+            archive.addfile(member, io.BytesIO(bytes(size)))
+    return path
+
+
+#: Of some kB each.
+TARS = {
+    "a large member": [("a/1.png", 20 * MEGABYTE, tarfile.REGTYPE)],
+    "a member that is skipped": [("../1.png", 20 * MEGABYTE, tarfile.REGTYPE)],
+    "a long name": [("n", 20 * MEGABYTE, tarfile.GNUTYPE_LONGNAME)],
+    "long attributes": [("n", 20 * MEGABYTE, tarfile.XHDTYPE)],
+    "many members": [(f"a/{k}.png", 0, tarfile.REGTYPE) for k in range(2_000)],
+}
+
+
+@pytest.mark.parametrize("case", TARS)
+def test_a_tar_that_unpacks_to_too_much(case, tmp_path):
+    path = packed(tmp_path / "own.tar.gz", *TARS[case])
+    peak, error = peak_of(load_folder, path, (8, 8))
+    assert isinstance(error, ValueError)
+    bound = formats.MOST_FACTOR * path.stat().st_size
+    assert bound < 18 * MEGABYTE
+    assert peak < 2 * bound + MEGABYTE
+    assert re.search("members must unpack to at most 100 times its bytes|two or more", str(error))
+
+
+def test_a_tar_of_many_members_stops(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "MOST_MEMBERS", 500)
+    members = [(f"{k % 2}/{k}.png", 0, tarfile.REGTYPE) for k in range(1000)]
+    path = packed(tmp_path / "own.tar.gz", *members)
+    with pytest.raises(ValueError, match=r"own.tar.gz: must have at most 500 members, got more"):
+        load_folder(path, (8, 8))
+    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+        for name, *_ in members:
+            archive.writestr(name, b"")
+    with pytest.raises(ValueError, match=r"own.zip: must have at most 500 members, got more"):
+        load_folder(tmp_path / "own.zip", (8, 8))
+
+
+def test_a_zip_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    path = tmp_path / "own.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a/1.png", "b/1.png"):
+            archive.writestr(name, bytes(20 * MEGABYTE))
+    peak, error = peak_of(load_folder, path, (8, 8))
+    assert "members must unpack to at most 100 times its bytes" in str(error)
+    assert peak < MEGABYTE
+    monkeypatch.setattr(formats, "MOST_MEMBER", 5)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("a/1.png", "b/1.png"):
+            archive.writestr(name, b"123456")
+    with pytest.raises(ValueError, match=r"member 'a/1.png' must have at most 5 bytes, got 6"):
+        load_folder(path, (8, 8))
+
+
+def test_images_that_would_take_too_much(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / "own" / name).mkdir(parents=True)
+        Image.new("RGB", (2, 2)).save(tmp_path / "own" / name / "1.png")
+    monkeypatch.setenv(FILE_MEMORY, str(MEGABYTE))
+    assert len(load_folder(tmp_path / "own", (8, 8)).images) == 2
+    with pytest.raises(ValueError, match=r"2 images of size \(5000, 5000\) must take at most"):
+        load_folder(tmp_path / "own", (5000, 5000))

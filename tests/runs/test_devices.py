@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from jobs_for_tests import OnDevice, Walk, device_uses, executions
@@ -21,6 +23,7 @@ from lib.runs.devices import (
     claimed,
     claimed_now,
     device_of,
+    own_folder,
     places,
     require_device,
 )
@@ -221,3 +224,46 @@ def test_workers_without_a_device_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv(DEVICES, "")
     with ThreadPoolExecutor(1) as executor, pytest.raises(RunsFailed, match="device must be one"):
         run_all(jobs(tmp_path, 1), executor, store=RunStore(tmp_path / "runs"))
+
+
+# ------------------------------------------------------------------ the folder of the locks
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"companion-devices-{os.getuid()}"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users and modes are of POSIX systems")
+def test_the_folder_of_locks_is_this_users_alone(temporary):
+    assert own_folder("devices") == temporary
+    assert temporary.stat().st_mode & 0o777 == 0o700
+    assert own_folder("devices") == temporary  # once more
+    temporary.chmod(0o777)
+    with pytest.raises(PermissionError, match="mode 0700, but it has the mode 0777: remove it"):
+        own_folder("devices")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users and modes are of POSIX systems")
+def test_a_folder_that_another_laid_out_is_not_taken(temporary, monkeypatch):
+    """A link, a file, or another user's folder: nothing is written there."""
+    (temporary.parent / "target").mkdir(mode=0o700)
+    temporary.symlink_to(temporary.parent / "target")
+    monkeypatch.setenv(DEVICES, "0")
+    with pytest.raises(PermissionError, match="but it is no folder"), claimed("cuda"):
+        pass
+    assert os.listdir(temporary.parent / "target") == []
+    temporary.unlink()
+    temporary.mkdir(mode=0o700)
+    real = Path.lstat
+
+    def of_another(path):
+        found = list(real(path))
+        found[4] += 1  # st_uid
+        return os.stat_result(found)
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    with pytest.raises(PermissionError, match="but it belongs to user"), claimed("cuda"):
+        pass
+    assert os.listdir(temporary) == []
