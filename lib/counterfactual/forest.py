@@ -269,7 +269,8 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                         gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
                         if gain > best * (1 + _SAME) and _apart(before, after):
                             best, best_feature, best_cut = gain, f, k + 1
-                            best_value = before / 2 + after / 2
+                            # A point half way goes left, whichever way rounding moved it.
+                            best_value = before / 2 + after / 2 + 2e-9 * (after / 2 - before / 2)
                             if best_value >= after:  # rounding
                                 best_value = before
             value[node] = total_y / total

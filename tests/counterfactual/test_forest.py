@@ -146,7 +146,7 @@ def test_each_split_is_the_best_of_all():
         assert b[goes].var() * goes.sum() + b[~goes].var() * (~goes).sum() == pytest.approx(best)
         values = np.unique(a[:, feature])
         halfway = (values[1:] + values[:-1]) / 2
-        assert np.abs(halfway - threshold).min() < 1e-15
+        assert np.abs(halfway - threshold).min() < 2e-9 * np.ptp(values)
 
 
 def test_features_and_targets_that_do_not_vary():
@@ -313,3 +313,11 @@ def test_speed(classes):
     )
     print(f"speed: {ratio:.1f} times scikit-learn's")
     assert ratio > 4
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-7, 0.3, 1e100])
+def test_a_point_half_way_between_two_values_goes_left_in_any_unit(unit):
+    """Rounding of the unit moves it to either side of the mean of the two."""
+    x = np.repeat([1.0, 2.0], 20)[:, None]
+    forest = ForestRegressor(n_estimators=5, random_state=0).fit(x * unit, x[:, 0])
+    assert forest.predict(np.array([[1.0], [1.5], [2.0]]) * unit).tolist() == [1.0, 1.0, 2.0]
