@@ -5,6 +5,7 @@ import pickle
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -85,6 +86,24 @@ def test_all_rows_labelled_is_their_mean():
     )
     assert value == pytest.approx(y.mean())
     assert low < value < high
+
+
+def test_the_order_of_rows_does_not_matter():
+    rng = np.random.default_rng(4)
+    f = rng.beta(8, 2, 300)
+    p = labelling_probabilities(f, 0.3, REFERENCE)
+    chosen, right = rng.random(300) < p, rng.random(300) < f
+    first = active_accuracy(f, chosen, right[chosen], p, least_probability=0.15)
+    for other in (rng.permutation(300), np.argsort(f), np.argsort(right)):
+        again = active_accuracy(
+            f[other], chosen[other], right[other][chosen[other]], p[other], least_probability=0.15
+        )
+        assert again[0] == pytest.approx(first[0])
+        assert again[1] == first[1]
+    with pytest.raises(ValueError, match="probability must have the index of estimated"):
+        active_accuracy(
+            pd.Series(f), chosen, right[chosen], pd.Series(p)[::-1], least_probability=0.15
+        )
 
 
 @pytest.mark.parametrize(("rows", "rate", "repetitions"), [(60, 0.2, 400), (2000, 0.1, 200)])

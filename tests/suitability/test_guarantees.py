@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -47,9 +48,9 @@ def test_offset_is_the_paired_difference():
     estimated, correct = draw(rng, 0.7, -0.1, 300)
     offset = calibration_offset(estimated, correct)
     assert offset.value == pytest.approx(estimated.mean() - correct.mean())
-    assert offset.stderr == pytest.approx(stats.sem(estimated - correct))
+    assert offset.stderr == pytest.approx(error(estimated, correct))
     assert offset.n == 300
-    assert calibration_offset([0.5, 0.5], [1, 1]).stderr == 0
+    assert calibration_offset([0.5, 0.5], [1, 1]).stderr == 2  # sqrt(8 / 2)
 
 
 def test_margin_of_the_corollary():
@@ -70,39 +71,80 @@ def test_adjusted_margin_estimates_the_corrected_one():
     assert found.stderr < 0.002
 
 
+def error(estimated, correct):
+    """Of an offset, with eight right and eight wrong answers in the variance of n."""
+    difference, middle, n = estimated - correct, estimated.mean(), len(correct)
+    ends = (middle - difference.mean()) ** 2 + (middle - 1 - difference.mean()) ** 2
+    return np.sqrt(stats.sem(difference) ** 2 + 8 * ends / (n * (n - 1)))
+
+
 @pytest.mark.parametrize("level", [0.025, 0.1])
-def test_adjusted_margin_equals_scipy(level):
+def test_adjusted_margin_by_hand(level):
     rng = np.random.default_rng(2)
     test, user = draw(rng, 0.8, 0.0, 400), draw(rng, 0.7, -0.05, 60)
     differences = [estimated - correct for estimated, correct in (test, user)]
     found = adjusted_margin(0.03, *test, *user, level=level)
-    theirs = stats.ttest_ind(*differences, equal_var=False)
-    interval = theirs.confidence_interval(1 - 2 * level)
-    assert found.value == pytest.approx(0.03 + differences[0].mean() - differences[1].mean())
-    assert found.interval == pytest.approx((0.03 + interval.low, 0.03 + interval.high), abs=1e-12)
-    assert found.dof == pytest.approx(theirs.df)
+    parts = np.array([error(*test), error(*user)]) ** 2
+    dof = parts.sum() ** 2 / (parts**2 / [399, 59]).sum()
+    value = 0.03 + differences[0].mean() - differences[1].mean()
+    reach = stats.t.isf(level, dof) * np.sqrt(parts.sum())
+    assert found.value == pytest.approx(value)
+    assert found.interval == pytest.approx((value - reach, value + reach), abs=1e-12)
+    assert found.dof == pytest.approx(dof)
     assert found.bound == found.interval[0]
     assert found.stderr == pytest.approx(
         np.hypot(found.offset_test.stderr, found.offset_user.stderr)
     )
     # The test data's own accuracy is known: what remains is one sample.
     known = adjusted_margin(0.03, *test, *user, level=level, reference="sample")
-    one = stats.ttest_1samp(differences[1], 0).confidence_interval(1 - 2 * level)
+    reach = stats.t.isf(level, 59) * error(*user)
     assert known.value == found.value
-    assert known.interval == pytest.approx(
-        (
-            found.value + found.offset_user.value - one.high,
-            found.value + found.offset_user.value - one.low,
-        ),
-        abs=1e-12,
-    )
+    assert known.interval == pytest.approx((value - reach, value + reach), abs=1e-12)
     assert known.stderr == found.offset_user.stderr
 
 
-def test_adjusted_margin_without_variance():
+def test_no_errors_are_no_proof():
+    """Without any variance of the differences the interval has a width, as long as three say."""
     found = adjusted_margin(0.0, [0.5] * 3, [1] * 3, [0.75] * 4, [1] * 4)
-    assert found.interval == (-0.25, -0.25)
-    assert np.isnan(found.dof)
+    assert found.value == -0.25
+    assert found.interval[0] < -1 < 1 < found.interval[1]
+
+
+def test_the_order_of_rows_does_not_matter():
+    """Neither for betting, which draws an order of its own; rows that do not match are refused."""
+    rng = np.random.default_rng(6)
+    test, user, (c, y) = rng.random(90) < 0.8, rng.random(200), draw(rng, 0.7, 0.0, 40)
+    first = prediction_powered_test(test, user, c, y, 0.05)
+    other = rng.permutation(40)
+    again = prediction_powered_test(test[::-1], np.sort(user), c[other], y[other], 0.05)
+    for name in ("p_value", "betting_p_value", "betting_against", "labels_p_value", "tuning"):
+        assert getattr(again, name) == pytest.approx(getattr(first, name), rel=1e-9)
+    table = pd.DataFrame({"c": c, "y": y})
+    with pytest.raises(ValueError, match="correct must have the index of estimated"):
+        calibration_offset(table.c, table.y[::-1])
+    with pytest.raises(ValueError, match="labelled_correct must have the index of labelled_est"):
+        prediction_powered_test(test, user, table.c, table.y[::-1])
+
+
+@pytest.mark.parametrize("level", [0.025, 0.05])
+@pytest.mark.parametrize("n", [20, 50, 200, 2000])
+def test_offsets_where_errors_are_few(n, level):
+    """By enumeration of the numbers of right answers, for constant estimates."""
+    right = np.arange(n + 1)
+    for accuracy in (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999):
+        value = accuracy - right / n
+        ends = (accuracy - value) ** 2 + (accuracy - 1 - value) ** 2
+        squares = right * (1 - right / n) + 8 * ends
+        assert np.sqrt(squares / (n * (n - 1)))[n // 3] == pytest.approx(
+            calibration_offset(np.full(n, accuracy), right[:n] < n // 3).stderr
+        )
+        reach = stats.t.isf(level, n - 1) * np.sqrt(squares / (n * (n - 1)))
+        missed = stats.binom.pmf(right, n, accuracy)
+        assert missed[np.abs(value) > reach].sum() <= 2 * level + 0.004
+        assert missed[-value > reach].sum() <= level + 0.013
+        plain = stats.t.isf(level, n - 1) * np.sqrt(right * (1 - right / n) / (n * (n - 1)))
+        if accuracy == 0.999:  # so that the test can fail
+            assert missed[np.abs(value) > plain].sum() > 0.13
 
 
 def test_plug_in_filter_compares_accuracy_with_prediction_powered_accuracy():

@@ -19,6 +19,7 @@ from lib.suitability.guarantees import (
     _powered_test,
     _tuning,
     corrected_margin,
+    offset_moments,
 )
 from lib.suitability.labels import _TIE, _score, critical_counts, rejection_rate
 from lib.suitability.noninferiority import welch_non_inferiority
@@ -154,22 +155,19 @@ def _all_methods(
     def moments(values: Array) -> tuple[Array, Array, int]:
         return values.mean(axis=1), values.var(axis=1, ddof=1), values.shape[1]
 
-    def offset(estimated: Array, correct: Array) -> tuple[Array, Array, int]:
-        mean, variance, n = moments(estimated - correct)
-        return mean, variance / n, n
-
     of_test, of_user = moments(test[0]), moments(user)
     exact = corrected_margin(margin, eps_source, eps_target)
-    value, _, _, reach = _adjust(margin, offset(*test), offset(*labelled), alpha / 2)
+    offsets = offset_moments(*test), offset_moments(*labelled)
+    value, _, _, reach = _adjust(margin, *offsets, alpha / 2)
     filters = [
         welch_non_inferiority(*of_test, *of_user, m)[1]
         for m in (margin, exact, value, value - reach)
     ]
     filters[-1] = 2 * filters[-1]
     share = _tuning(*labelled, user.shape[1])
-    tuned = offset(share[:, None] * labelled[0], labelled[1])
+    mean, variance, n = moments(share[:, None] * labelled[0] - labelled[1])
     scaled = share * of_user[0], share**2 * of_user[1], of_user[2]
-    powered = _powered_test(moments(test[1]), scaled, tuned, margin)[1]
+    powered = _powered_test(moments(test[1]), scaled, (mean, variance / n, n), margin)[1]
     return [*filters, powered]
 
 
