@@ -2,16 +2,17 @@
 
 import torch
 from opacus.optimizers import DPOptimizer
+from opacus.optimizers.optimizer import _check_processed_flag, _mark_as_processed
 
-from lib.training import taps
+from lib.training import clipping, taps
 
 
 class _GivenNoise(DPOptimizer):
     """Opacus' optimizer, told the standard normal numbers instead of drawing them.
 
     It clips and sums in float32 whatever the passes were computed in, since rounding after the
-    norms are known would change the sensitivity.  Examples whose gradient is infinite or NaN are
-    left out: nothing would bound them.
+    norms are known would change the sensitivity, and by the rule of :mod:`lib.training.clipping`:
+    Opacus itself loses gradients whose norm float32 does not hold.
     """
 
     normals: torch.Tensor | None = None
@@ -20,20 +21,27 @@ class _GivenNoise(DPOptimizer):
         for p in self.params:
             if isinstance(p.grad_sample, torch.Tensor):
                 p.grad_sample = p.grad_sample.float()
-        with taps.exact(self.params[0].device):
-            before = [None if p.summed_grad is None else p.summed_grad.clone() for p in self.params]
+        each = self.grad_samples
+        if not len(each[0]):
             super().clip_and_accumulate()
-            if all(bool(p.summed_grad.isfinite().all()) for p in self.params):
-                return
-            each = [p.grad_sample.detach() for p in self.params]
-            finite = torch.stack([g.flatten(1).isfinite().all(dim=1) for g in each]).all(dim=0)
-            norms = torch.stack([g.flatten(1).norm(dim=1) for g in each]).norm(dim=0)
-            finite &= norms.isfinite()
-            for p, g, summed in zip(self.params, each, before, strict=True):
-                rows = finite.view(-1, *[1] * (g.dim() - 1))
-                p.grad_sample = torch.where(rows, g, torch.zeros_like(g))
-                p.summed_grad = summed
-            super().clip_and_accumulate()
+            return
+        with taps.exact(each[0].device):
+            norms = [g.reshape(len(g), -1).norm(2, dim=-1) for g in each]
+            norms = torch.stack(norms, dim=1).norm(2, dim=1)
+            factor, tame = clipping.of_norms(norms, self.max_grad_norm)
+            others = None
+            if not bool(tame.all()):
+                flat = torch.cat([g[~tame].flatten(1) for g in each], dim=1)
+                others = clipping.by_definition(flat, self.max_grad_norm)
+                others = others.split([g[0].numel() for g in each])
+                factor, each = taps._only(factor, tame), [taps._only(g, tame) for g in each]
+            for i, (p, g) in enumerate(zip(self.params, each, strict=True)):
+                _check_processed_flag(p.grad_sample)
+                total = torch.einsum("i,i...", factor, g)
+                if others is not None:
+                    total += others[i].view_as(total)
+                p.summed_grad = total if p.summed_grad is None else p.summed_grad + total
+                _mark_as_processed(p.grad_sample)
 
     def add_noise(self):
         start = 0

@@ -16,6 +16,7 @@ from lib.training.models import ModelSpec
 from lib.training.objectives import CrossEntropy, Objective, SelectiveNet
 
 _DEVICES = r"cpu|cuda(:\d+)?"
+_NORMS = (1e-30, 1e30)  # to clip to: numbers and noise of that size keep their digits in float32
 PRECISIONS = ("float32", "tf32", "bf16")
 GRAD_SAMPLE_MODES = ("hooks", "taps")
 KEEP = ("labels", "probabilities", "weights")
@@ -64,7 +65,8 @@ class TrainingConfig:
         Use this one instead of the smallest that keeps `epsilon`, which must then be infinite (the
         default): what was spent stands in the result's ledger.
     clipping_norm : float
-        Largest L2 norm of an example's gradient, positive.  Ignored where nothing is private.
+        Largest L2 norm of an example's gradient, from 1e-30 to 1e30.  Ignored where nothing is
+        private.
     releases : int
         Number of trainings that share the budget, see
         :func:`lib.privacy.find_noise_multiplier`.
@@ -162,8 +164,11 @@ class TrainingConfig:
                     f" {self.epsilon!r}"
                 )
         require_number("clipping_norm", self.clipping_norm, above=0)
-        if self.private and math.isinf(self.clipping_norm):
-            raise ValueError("clipping_norm must be finite for private training, got inf")
+        if self.private and not _NORMS[0] <= self.clipping_norm <= _NORMS[1]:
+            raise ValueError(
+                f"clipping_norm must be between {_NORMS[0]:g} and {_NORMS[1]:g} for private"
+                f" training, which is in float32, got {self.clipping_norm!r}"
+            )
         require_int("releases", self.releases, at_least=1)
         require_choice("accountant", self.accountant, ACCOUNTANTS)
         require_int("batch_size", self.batch_size, at_least=1)

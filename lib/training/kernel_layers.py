@@ -3,8 +3,10 @@
 import numpy as np
 from numba import njit
 
-TILE = 64
+from lib.training import clipping
 
+TILE = 64
+_GUARD = clipping.GUARD
 
 # Reordering of sums is allowed (it is what vectorises them); assuming away NaN and infinity is not,
 # for diverged models must show as such.
@@ -159,9 +161,14 @@ def _backward(w, at, n_out, n_in, d, e, width):
 
 @_compiled
 def _exp(x, out, bits, powers, width):
-    """exp(x) in float32 to 1 ulp (Cephes' polynomial); bits and powers share their memory."""
+    """exp(x) in float32 to 1 ulp (Cephes' polynomial); bits and powers share their memory.
+
+    Below -87, where numbers lose digits, to 1e-5; NaN stays visible.
+    """
     for t in range(width):
-        v = min(max(x[t], np.float32(-87.0)), np.float32(88.0))
+        low = x[t] < np.float32(-87.0)
+        v = x[t] + np.float32(16.635532) if low else x[t]  # 24 log 2
+        v = min(max(v, np.float32(-87.0)), np.float32(88.0))
         k = np.floor(v * np.float32(1.44269504088896341) + np.float32(0.5))
         v -= k * np.float32(0.693359375)
         v -= k * np.float32(-2.12194440e-4)
@@ -171,7 +178,10 @@ def _exp(x, out, bits, powers, width):
         p = p * v + np.float32(4.1665795894e-2)
         p = p * v + np.float32(1.6666665459e-1)
         p = p * v + np.float32(5.0000001201e-1)
-        out[t] = p * v * v + v + np.float32(1.0) + (x[t] - x[t])  # NaN and infinity stay visible
+        p = p * v * v + v + np.float32(1.0)
+        p = p * np.float32(5.9604644775390625e-8) if low else p
+        p = np.float32(0.0) if x[t] < np.float32(-104.0) else p
+        out[t] = p if x[t] == x[t] else x[t]
         bits[t] = (np.int32(k) + np.int32(127)) << np.int32(23)
     for t in range(width):
         out[t] *= powers[t]
@@ -198,7 +208,8 @@ def _activate(z, n, kind, scratch, bits, powers, width):
             p = p * u + np.float32(-3.33332819422e-1)
             small = p * u * v + v
             signed = large if v > 0 else -large
-            z[o, t] = (small if abs(v) < np.float32(0.625) else signed) + (v - v)
+            signed = small if abs(v) < np.float32(0.625) else signed
+            z[o, t] = signed if v == v else v
 
 
 @_compiled
@@ -254,6 +265,36 @@ def _outputs(x, tile, w, at, sizes, activation, masks, units, z, scratch, work):
         _forward(w, at[layer], n_out, n_in, at[layer] + n_in * n_out, a, target, width)
         if layer < n_layers - 1:
             _activate(target, n_out, activation, scratch, bits, powers, width)
+
+
+@_compiled
+def _by_definition(gradient, at, sizes, deltas, units, t, clipping_norm):
+    """Add the clipped gradient of one example, as :func:`lib.training.clipping.by_definition`.
+
+    What it is made of is 0 afterwards.
+    """
+    square = 0.0
+    for layer in range(at.shape[0]):
+        for o in range(sizes[layer + 1]):
+            d = deltas[layer][o, t]
+            square += np.float64(d) * np.float64(d)
+            for i in range(sizes[layer]):
+                v = np.float64(np.float32(d * units[layer][i, t]))
+                square += v * v
+    factor = min(1.0, np.float64(clipping_norm) / (np.sqrt(square) + _GUARD))
+    finite = square < np.inf  # else a number of the gradient is infinite or NaN
+    for layer in range(at.shape[0]):
+        n_in, n_out = sizes[layer], sizes[layer + 1]
+        for o in range(n_out):
+            d = deltas[layer][o, t]
+            if finite:
+                gradient[at[layer] + n_in * n_out + o] += np.float32(factor * np.float64(d))
+                for i in range(n_in):
+                    v = np.float64(np.float32(d * units[layer][i, t]))
+                    gradient[at[layer] + o * n_in + i] += np.float32(factor * v)
+            deltas[layer][o, t] = 0
+        for i in range(n_in):
+            units[layer][i, t] = 0
 
 
 @_compiled

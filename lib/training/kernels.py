@@ -21,9 +21,11 @@ not one an objective: most of the seconds that compiling it takes go into what a
 
 import numpy as np
 
+from lib.training import clipping
 from lib.training.kernel_layers import (
     TILE,
     _backward,
+    _by_definition,
     _compiled,
     _layers,
     _outer,
@@ -41,8 +43,12 @@ OBJECTIVES = {
     "SelectiveNet": 4,
 }
 _POSTERIOR, _SELF_ADAPTIVE, _GAMBLERS, _SELECTIVE = 1, 2, 3, 4
-_CLIP_GUARD = np.float32(1e-6)  # Opacus divides by the norm plus this
-
+_GUARD = np.float32(clipping.GUARD)
+_LARGEST_SQUARE = np.float32(clipping.LARGEST_SQUARE)
+_SMALLEST_FACTOR = np.float32(clipping.SMALLEST_FACTOR)
+_TINY_SQUARE = np.float32(clipping.TINY_SQUARE)
+_LARGE_SQUARE = np.float32(clipping.LARGE_SQUARE)
+_DOUBTFUL = np.float32(np.inf)
 _LARGEST = np.float32(np.finfo(np.float32).max)
 
 
@@ -324,7 +330,9 @@ def run_steps(
                         for t in range(width):
                             scratch[1, t] += a[i, t] * a[i, t]
                     for t in range(width):
-                        norms[t] += scratch[0, t] * scratch[1, t]
+                        square, factor = scratch[0, t], scratch[1, t]
+                        doubtful = square < _TINY_SQUARE and factor > _LARGE_SQUARE
+                        norms[t] = _DOUBTFUL if doubtful else norms[t] + square * factor
                     if layer > 0:
                         below = deltas[layer - 1]
                         _backward(params, at[layer], n_out, n_in, d, below, width)
@@ -343,17 +351,13 @@ def run_steps(
 
                 # Clip, and add to the summed gradient.
                 for t in range(count):
+                    square = norms[t]
+                    norms[t] = min(one, clipping_norm / (np.sqrt(square) + _GUARD))
                     if clipping_norm > _LARGEST:  # not private
                         norms[t] = one
-                    elif norms[t] <= _LARGEST:
-                        norms[t] = min(one, clipping_norm / (np.sqrt(norms[t]) + _CLIP_GUARD))
-                    else:  # infinite or NaN: nothing bounds this gradient, so it is left out
+                    elif not (square <= _LARGEST_SQUARE and norms[t] >= _SMALLEST_FACTOR):
+                        _by_definition(gradient, at, sizes, deltas, units, t, clipping_norm)
                         norms[t] = zero
-                        for layer in range(n_layers):
-                            for o in range(sizes[layer + 1]):
-                                deltas[layer][o, t] = zero
-                            for i in range(sizes[layer]):
-                                units[layer][i, t] = zero
                 for t in range(count, width):
                     norms[t] = zero
                 for layer in range(n_layers):

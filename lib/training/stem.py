@@ -133,7 +133,7 @@ class Stem:
         """Sum (p,) of clipped per-example gradients, and their squared norms.
 
         `others` are squared norms of what the rest of the network adds to an example's gradient.
-        Where the norm is infinite or NaN nothing is added.
+        Nothing is added of examples that float32 is not enough for (:mod:`lib.training.clipping`).
         """
         arrays, squares = (*passed, _rows(slopes)), others.numpy().copy()
         norm = np.float32(clipping_norm)
@@ -145,6 +145,14 @@ class Stem:
             return total
 
         return self._flat(_each(run, len(squares))), torch.from_numpy(squares)
+
+    def written(
+        self, passed: tuple, slopes: torch.Tensor, examples: list[int], copies: int
+    ) -> torch.Tensor:
+        """Gradients (n, p) of single examples, averaged over their copies."""
+        pieces = [slice(i * copies, (i + 1) * copies) for i in examples]
+        each = [self.summed(tuple(a[rows] for a in passed), slopes[rows]) for rows in pieces]
+        return torch.stack(each) / copies
 
     def _flat(self, totals: list[np.ndarray]) -> torch.Tensor:
         """The sum, in PyTorch's order."""

@@ -3,10 +3,12 @@
 import numpy as np
 from numba import njit
 
+from lib.training import clipping
 from lib.training.kernel_layers import _MATH, _activate
 
-_GUARD = np.float32(1e-6)  # as in Opacus
-_LARGEST = np.finfo(np.float32).max
+_GUARD = np.float32(clipping.GUARD)
+_LARGEST_SQUARE = np.float32(clipping.LARGEST_SQUARE)
+_SMALLEST_FACTOR = np.float32(clipping.SMALLEST_FACTOR)
 _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 _compiled = njit(fastmath=_MATH, nogil=True, cache=True, error_model="numpy")
 
@@ -277,7 +279,10 @@ def _summed(rows, w, shapes, total):
 
 @_compiled
 def _clipped(rows, w, shapes, clipping_norm, squares, total):
-    """`squares` come as those of the other layers, and leave as those of all."""
+    """`squares` come as those of the other layers, and leave as those of all.
+
+    What float32 is not enough for is left to :func:`lib.training.clipping.by_definition`.
+    """
     scratch, starts = _scratch(shapes), _starts(shapes)
     mine = np.empty(total.shape[0], np.float32)
     copies = rows[0].shape[0] // max(1, squares.shape[0])
@@ -290,8 +295,8 @@ def _clipped(rows, w, shapes, clipping_norm, squares, total):
         for k in range(mine.shape[0]):
             square += mine[k] * mine[k]
         squares[example] += square * share * share
-        if squares[example] <= _LARGEST:
-            norm = np.sqrt(squares[example]) + _GUARD
-            factor = share * min(np.float32(1), clipping_norm / norm)
+        factor = min(np.float32(1), clipping_norm / (np.sqrt(squares[example]) + _GUARD))
+        if squares[example] <= _LARGEST_SQUARE and factor >= _SMALLEST_FACTOR:
+            factor *= share
             for k in range(mine.shape[0]):
                 total[k] += factor * mine[k]

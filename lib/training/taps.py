@@ -6,21 +6,22 @@ gradients follow in closed form, so that the gradients of the batch, which DP-SG
 and the input gradient of the first layer are never computed.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import torch
 from numba import njit
 from torch import nn
 from torch.nn import functional
 
-from lib.training.stem import split
+from lib.training import clipping
+from lib.training.stem import Stem, split
 
 _LAYERS = (nn.Linear, nn.Conv2d, nn.GroupNorm)
-_GUARD = 1e-6  # as in Opacus
 _CONV_CHUNK = 16  # examples whose unfolded patches are in a CPU's cache at once
 _PATCHES = 1 << 26  # numbers of unfolded patches in an accelerator's memory at once
+_CANCELLED = 64  # how many times its parts together a sum may be smaller before rounding counts
 _WRITING = 16  # multiplications that take as long as to write a number of a gradient and read it
 #: Rows of a batch that a CPU works on at once: their activations stay in its cache.
 ROWS = 256
@@ -52,6 +53,8 @@ def clipped_sum(
     copies: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Flat sum (p,) of per-example gradients, each clipped to an L2 norm, and the outputs.
+
+    By the rule of :mod:`lib.training.clipping`.
 
     Of a network that :func:`supports` knows and that uses each layer once.  `loss` gives one number
     a row, and no row may depend on another; `copies` augmented copies of an example follow each
@@ -106,7 +109,7 @@ def clipped_sum(
             (layer, x.float(), error.float())
             for layer, (x, _), error in zip(layers, found, errors, strict=False)
         ]
-        first = None if stem is None else partial(stem.clipped, passed, errors[-1])
+        first = None if stem is None else (stem, passed, errors[-1])
         with exact(inputs.device):
             gradient += _clip_and_sum(rest, pairs, clipping_norm, copies, first)
     return gradient, ends.detach()
@@ -130,28 +133,54 @@ def exact(device: torch.device) -> Iterator[None]:
             torch.set_float32_matmul_precision(before)
 
 
-def _clip_and_sum(network, pairs, clipping_norm: float, copies: int, first=None) -> torch.Tensor:
-    """Of the layers of `network`, after those that `first` clips and sums, if any."""
+def _clip_and_sum(
+    network: nn.Module,
+    pairs: list,
+    clipping_norm: float,
+    copies: int,
+    first: tuple[Stem, tuple, torch.Tensor] | None,
+) -> torch.Tensor:
+    """Of the layers of `network`, after those of `first`, if any: a stem and what it needs."""
     contributions = _contributions(pairs, copies)
     squares = sum(square for _, square, _ in contributions)
     parts = []
     if first is not None:
-        total, squares = first(squares, clipping_norm, copies)
+        stem, *needed = first
+        total, squares = stem.clipped(*needed, squares, clipping_norm, copies)
         parts.append(total)
-    finite = squares.isfinite()
-    if not bool(finite.all()):
-        # Nothing bounds a gradient whose norm is infinite or NaN: the example is left out.
-        rows = finite.repeat_interleave(copies)
+    factor, tame = clipping.factors(squares, clipping_norm)
+    others = 0.0
+    if not bool(tame.all()):
+        others = _by_definition(network, pairs, clipping_norm, copies, first, ~tame)
+        rows = tame.repeat_interleave(copies)
         pairs = [(layer, _only(x, rows), _only(error, rows)) for layer, x, error in pairs]
-        contributions = _contributions(pairs, copies)
-        squares = _only(squares, finite)
-    factor = (clipping_norm / (squares.sqrt() + _GUARD)).clamp(max=1.0)
+        contributions, factor = _contributions(pairs, copies), _only(factor, tame)
     sums = {p: total(factor).reshape(-1) for p, _, total in contributions}
-    return torch.cat([*parts, *(sums[p] for p in network.parameters())])
+    return torch.cat([*parts, *(sums[p] for p in network.parameters())]) + others
+
+
+def _by_definition(network, pairs, clipping_norm: float, copies: int, first, wanted: torch.Tensor):
+    """The sum of some examples' gradients, which are written out."""
+    total: torch.Tensor | float = 0.0
+    for some in wanted.nonzero()[:, 0].split(clipping.AT_ONCE):
+        rows = (some[:, None] * copies + torch.arange(copies, device=some.device)).flatten()
+        found = {}
+        for layer, x, error in pairs:
+            for p, gradient in _per_example(layer, x[rows], error[rows]):
+                found[p] = gradient.float().reshape(len(some), copies, -1).mean(dim=1)
+        parts = [found[p] for p in network.parameters()]
+        if first is not None:
+            stem, *needed = first
+            parts.insert(0, stem.written(*needed, some.tolist(), copies))
+        total = total + clipping.by_definition(torch.cat(parts, dim=1), clipping_norm)
+    return total
 
 
 def _contributions(pairs, copies: int) -> list:
-    """Per parameter: squared norms of the examples' gradients, and how to sum them."""
+    """Per parameter: squared norms of the examples' gradients, and how to sum them.
+
+    A square that float32 may have got wrong is infinite.
+    """
     found = []
     for layer, x, error in pairs:
         if isinstance(layer, nn.Linear) and x.dim() == 2 and copies == 1:
@@ -181,7 +210,8 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
     """A dense layer's gradients are outer products, which need not be written out."""
     x, error = x.float(), error.float()
     size = (error * error).sum(dim=1)
-    yield layer.weight, size * (x * x).sum(dim=1), lambda factor: (factor[:, None] * error).T @ x
+    squares = clipping.product(size, (x * x).sum(dim=1))
+    yield layer.weight, squares, lambda factor: (factor[:, None] * error).T @ x
     if layer.bias is not None:
         yield layer.bias, size, lambda factor: factor @ error
 
@@ -197,12 +227,16 @@ def _ghost(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor):
     """Norms from products between places (ghost clipping: Bu, Mao and Xu 2022).
 
     In double precision: where places cancel, the norm would be too small by more than rounding.
+    Where they cancel so far that rounding of the sum counts, it is infinite: in doubt.
     """
     squares = error.new_empty(len(x))
     for some, patches in _patches(layer, x):
         wide, errors = patches.double(), error[some].double()
         between = torch.bmm(wide.transpose(1, 2), wide) * torch.bmm(errors.transpose(1, 2), errors)
-        squares[some] = between.sum(dim=(1, 2)).clamp(min=0).float()
+        square = between.sum(dim=(1, 2)).clamp(min=0)
+        most = between.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)  # were nothing to cancel
+        doubtful = most > _CANCELLED * (square.sqrt() + clipping.GUARD)
+        squares[some] = torch.where(doubtful, math.inf, square).float()
 
     def total(factor: torch.Tensor) -> torch.Tensor:
         found = torch.zeros_like(layer.weight).flatten(1)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 
-from lib.training import taps
+from lib.training import clipping, taps
 from lib.training.memory import examples_at_once
 from lib.training.models import build_model, check_private
 from lib.training.predict import initial_parameters
@@ -157,15 +157,9 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
                 part = index[group, e : e + examples]
                 wanted = torch.stack([t[r] for t, r in zip(targets[group], part, strict=True)])
                 each = gradients(params[group], inputs[part], wanted)
-                norm = each.norm(dim=2)
-                if not bool((finite := norm.isfinite() | (private[group] == 0)).all()):
-                    # Nothing bounds these gradients: the examples are left out.
-                    each = torch.where(finite[:, :, None], each, torch.zeros_like(each))
-                    norm = torch.where(finite, norm, torch.zeros_like(norm))
-                factor = clip[group] / (norm + 1e-6)
-                factor = factor.clamp(max=1.0) * mask[group, e : e + examples]
+                used = mask[group, e : e + examples]
                 with taps.exact(device):
-                    total[group] += torch.einsum("mb,mbp->mp", factor, each)
+                    _add_clipped(total[group], each, used, clip[group], private[group].bool())
         if bool(private.any()):
             total += scale * torch.stack(
                 [
@@ -200,3 +194,14 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
             seconds=seconds,
             engine="vmap",
         )
+
+
+def _add_clipped(total, each, used, clip, private) -> None:
+    """Add the used ones of the gradients (models, n, p) to sums (models, p), by the rule."""
+    factor, tame = clipping.of_norms(each.norm(dim=2), clip)
+    wild = used.bool() & ~tame & private
+    if bool(wild.any()):
+        for m in wild.any(dim=1).nonzero()[:, 0].tolist():
+            total[m] += clipping.by_definition(each[m, wild[m]], clip[m].item())
+        each, factor = each.masked_fill(wild[:, :, None], 0.0), factor.masked_fill(wild, 0.0)
+    total += torch.einsum("mb,mbp->mp", factor * used, each)
