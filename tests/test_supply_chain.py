@@ -11,9 +11,12 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 #: What each job may do beyond reading; nothing else may write.
 WRITES = {
-    ("publish", None): {"contents", "pages", "id-token"},
+    ("publish", "deploy"): {"pages", "id-token"},
+    ("publish", "notebooks"): {"contents"},
     ("update", "propose"): {"contents", "pull-requests"},
 }
+#: Actions that jobs which may write may use: none of them runs what a package brought.
+PLAIN = {"checkout", "download-artifact", "deploy-pages"}
 
 
 # ------------------------------------------------------------------ credentials
@@ -63,18 +66,71 @@ def workflows():
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in WORKFLOWS}
 
 
-def test_only_actions_of_github(workflows):
+def steps(workflow):
+    """Name of the job, and step, of each step."""
+    return [(name, step) for name, job in workflow["jobs"].items() for step in job.get("steps", [])]
+
+
+def test_only_actions_of_github_by_their_commit(workflows):
+    """With the version as a comment, for people."""
     used = {
-        step["uses"]
-        for workflow in workflows.values()
-        for job in workflow["jobs"].values()
-        for step in job["steps"]
-        if "uses" in step
+        step["uses"] for each in workflows.values() for _, step in steps(each) if "uses" in step
     }
     assert used
-    assert not [
-        each for each in used if not re.fullmatch(r"actions/[\w-]+@(v\d+|[0-9a-f]{40})", each)
-    ]
+    assert not [each for each in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each)]
+    for path in WORKFLOWS:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if "uses: actions/" in line:
+                assert re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), (path.name, line)
+
+
+def test_no_checkout_leaves_a_token_behind(workflows):
+    for workflow in workflows.values():
+        for name, step in steps(workflow):
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False, name
+
+
+def test_who_may_write_runs_nothing_of_a_package(workflows):
+    for (workflow, name), _ in WRITES.items():
+        job = workflows[workflow]["jobs"][name]
+        for step in job["steps"]:
+            action = step.get("uses", "actions/none@").partition("@")[0].removeprefix("actions/")
+            assert action in PLAIN | {"none"}, (name, action)
+            assert not re.search(r"\b(make|pip|python|papermill|bash|sh)\b", step.get("run", "")), (
+                name
+            )
+
+
+def test_tokens_are_given_to_those_alone_who_may_write(workflows):
+    for file, workflow in workflows.items():
+        for name, step in steps(workflow):
+            if "github.token" in str(step) or "secrets." in str(step):
+                assert (file, name) in WRITES
+
+
+def needed(jobs, name):
+    """Jobs that a job waits for, directly or through others."""
+    direct = jobs[name].get("needs", [])
+    direct = {direct} if isinstance(direct, str) else set(direct)
+    return direct.union(*(needed(jobs, each) for each in direct))
+
+
+def test_what_is_published_was_tested(workflows):
+    """The same commit, by the workflow `test`, which is all of CI."""
+    jobs = workflows["publish"]["jobs"]
+    assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
+    assert "workflow_call" in workflows["test"][True]
+    assert [step["run"] for _, step in steps(workflows["test"]) if "run" in step][
+        -1
+    ] == "bash .ci/run"
+    for name in ("build", "deploy", "notebooks"):
+        assert "test" in needed(jobs, name)
+        assert "always()" not in str(jobs[name].get("if", ""))
+    assert {"build", "test"} <= needed(jobs, "deploy")
+    builds = [name for name, step in steps(workflows["publish"]) if "make" in step.get("run", "")]
+    assert builds == ["build"]
+    assert "ref" not in str(jobs["build"]["steps"][0].get("with"))  # the commit that was tested
 
 
 def test_nobody_may_write_more_than_needed(workflows):
@@ -93,12 +149,9 @@ def test_pull_requests_do_not_run_with_the_rights_of_the_repository(workflows):
         on = workflow[True]  # YAML 1.1 reads the key `on` as true
         assert "pull_request_target" not in on, name
         assert "workflow_run" not in on, name
-        for job in workflow["jobs"].values():
-            for step in job["steps"]:
-                # Text that others choose must not become part of a program.
-                assert not re.search(r"\$\{\{\s*github\.(event|head_ref)", step.get("run", "")), (
-                    name
-                )
+        for _, step in steps(workflow):
+            # Text that others choose must not become part of a program.
+            assert "${{" not in step.get("run", ""), name
 
 
 def test_updates_keep_what_must_stay(program):
@@ -153,42 +206,95 @@ def test_what_is_ignored_has_a_reason(program):
             audit.ignored(line)
 
 
-def test_the_audit_says_why_nothing_was_compared(program, monkeypatch, capsys):
-    audit = program("audit")
-    monkeypatch.setenv("COMPANION_OFFLINE", "1")
-    assert audit.main() == 0
-    assert capsys.readouterr().out.count("\n") == 1
-    monkeypatch.delenv("COMPANION_OFFLINE")
-    monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
-    failed = subprocess.CompletedProcess([], 1, "", "warning\nno route to the index\n")
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
-    assert audit.main() == 0
-    assert "nothing was compared: it cannot be installed (no route" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
-def test_ci_fails_on_an_open_finding_only(program, monkeypatch, capsys, tmp_path, known, status):
+@pytest.fixture
+def audit(program, monkeypatch, tmp_path):
+    """The audit of this project's pins, which installs nothing."""
     audit = program("audit")
     monkeypatch.delenv("COMPANION_OFFLINE", raising=False)
     (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci/audit.ignore").write_text(known)
+    (tmp_path / ".ci/audit.ignore").touch()
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     monkeypatch.setattr(audit, "ROOT", tmp_path)
     monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
     done = subprocess.CompletedProcess([], 0, "", "")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: done)
+    return audit
+
+
+def test_an_audit_that_compared_nothing_fails(audit, monkeypatch, capsys):
+    failed = subprocess.CompletedProcess([], 1, "", "warning\nno route to the index\n")
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
+    assert audit.main() == 1
+    said = capsys.readouterr().err
+    assert "error: pip-audit: nothing was compared: it cannot be installed (no route" in said
+    assert "COMPANION_OFFLINE=1" in said
+
+
+@pytest.mark.parametrize("value", ["1", "yes"])
+def test_offline_says_so_in_words(audit, monkeypatch, capsys, value):
+    monkeypatch.setenv("COMPANION_OFFLINE", value)
+    assert audit.main() == 0
+    assert capsys.readouterr().out == (
+        "pip-audit: nothing was compared, since COMPANION_OFFLINE says: no network\n"
+    )
+
+
+@pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
+def test_ci_fails_on_an_open_finding_only(audit, monkeypatch, capsys, known, status):
+    (audit.ROOT / ".ci/audit.ignore").write_text(known)
     monkeypatch.setattr(audit, "compare", lambda *_: REPORT)
     assert audit.main() == status
-    assert ("error: pip-audit: bad 2" in capsys.readouterr().err) == bool(status)
-    empty = {"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": []}]}
-    monkeypatch.setattr(audit, "compare", lambda *_: empty)
+    said = capsys.readouterr()
+    assert ("error: pip-audit: bad 2" in said.err) == bool(status)
+    assert "pip-audit: 2 packages compared" in said.out
+
+
+EMPTY = {"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": []}]}
+
+
+def test_a_list_without_anything_is_none(audit, monkeypatch, capsys):
+    """As of a mirror; the other list is asked, and without either nothing was compared."""
+    monkeypatch.setattr(audit, "compare", lambda *_: EMPTY)
+    assert audit.main() == 1
+    said = capsys.readouterr().err
+    assert "pypi knows of nothing against urllib3==1.24.1, osv knows of nothing" in said
+
+    def second(program, file, service):
+        if service == "pypi":
+            raise ValueError("404")
+        return REPORT
+
+    monkeypatch.setattr(audit, "compare", second)
+    (audit.ROOT / ".ci/audit.ignore").write_text("PYSEC-1: not used\n")
     assert audit.main() == 0
-    assert "its database knows of nothing against" in capsys.readouterr().out
+    assert "pip-audit: 2 packages compared" in capsys.readouterr().out
+
+
+def test_only_what_was_compared_is_counted(audit, monkeypatch, capsys):
+    left = {"name": "own", "skip_reason": "not found on PyPI"}
+    report = {"dependencies": [REPORT["dependencies"][0], left, {"name": "odd", "version": "1"}]}
+
+    def compare(program, file, service):
+        return REPORT if file.name == "canary.txt" else report
+
+    monkeypatch.setattr(audit, "compare", compare)
+    assert audit.main() == 0
+    out = capsys.readouterr().out
+    assert "pip-audit: not compared: own: not found on PyPI" in out
+    assert "pip-audit: not compared: odd: no answer" in out
+    assert "pip-audit: 1 packages compared, 0 open, 0 ignored" in out
+    report["dependencies"] = [left]
+    assert audit.main() == 1
+    assert "of no package it had an answer (own: not found on PyPI)" in capsys.readouterr().err
 
 
 def test_ci_ends_with_the_audit():
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").strip().splitlines()
     assert lines[-1] == ".venv/bin/python .ci/audit"
+    # For nothing but this step, and nowhere but where the lists cannot be reached.
+    (offline,) = [k for k, line in enumerate(lines) if line.strip() == "export COMPANION_OFFLINE=1"]
+    assert offline == len(lines) - 3
+    assert "api.osv.dev" in "".join(lines[offline - 5 : offline])
 
 
 # ------------------------------------------------------------------ the page

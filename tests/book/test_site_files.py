@@ -150,7 +150,8 @@ def test_everything_runs_on_the_same_python():
     assert re.search(r"^FROM python:3\.11\.", dockerfile(), re.M)
     for workflow in ("publish", "test"):
         jobs = load(f".github/workflows/{workflow}.yml")["jobs"].values()
-        steps = [s for job in jobs for s in job["steps"] if "setup-python" in s.get("uses", "")]
+        steps = [s for job in jobs for s in job.get("steps", [])]
+        steps = [s for s in steps if "setup-python" in s.get("uses", "")]
         assert [s["with"]["python-version"] for s in steps] == ["3.11"]
 
 
