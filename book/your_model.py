@@ -48,9 +48,12 @@ from IPython.display import Markdown
 
 from lib import report
 from lib.data.untrusted import short
+from lib.report.exports import require_exportable
 from lib.report.studies import drawn_abstention
 from lib.runs import stored_table
 
+if out:  # before any work
+    require_exportable(Path(out))
 if predictions:
     given = report.read_predictions(report.find_file(predictions))
     chapter.note(f"Data: your file {short(predictions)}.")

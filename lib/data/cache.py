@@ -64,7 +64,7 @@ def _write(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         for path in temporary.iterdir():
             with open(path, "rb+") as stream:
                 os.fsync(stream.fileno())
-        temporary.chmod(0o755)  # mkdtemp's folders are private
+        temporary.chmod(0o777 & ~_umask())  # mkdtemp's folders are private
         if folder.exists():  # damaged; who has it mapped keeps what is mapped
             os.replace(folder, temporary / "damaged")
         try:
@@ -76,6 +76,13 @@ def _write(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         shutil.rmtree(folder / "damaged", ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    """What new files of this process lack; it can only be read by setting it."""
+    old = os.umask(0o077)
+    os.umask(old)
+    return old
 
 
 def _read(folder: Path) -> dict[str, npt.NDArray[Any]]:

@@ -23,6 +23,7 @@ from lib.data.formats import (
     walk_tar,
 )
 from lib.data.images import ImageSet
+from lib.data.untrusted import printable, printable_errors
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 """What an image may be encoded as: formats that Pillow decodes by itself."""
@@ -34,6 +35,7 @@ _Parts = tuple[str, ...]
 _Entry = tuple[str, Callable[[], bytes] | None]  # a name in the tree and its reader; a folder: None
 
 
+@printable_errors()
 def load_folder(
     path: str | Path, size: tuple[int, int], channels: int = 3, name: str | None = None
 ) -> ImageSet:
@@ -105,7 +107,7 @@ def load_folder(
         warnings.warn(
             f"{path}: {len(skipped)} entries are not followed (links, or names that lead"
             f" elsewhere), e.g. {skipped[0]!r}",
-            stacklevel=2,
+            stacklevel=3,
         )
     held, (most, why) = len(rows) * size[0] * size[1] * channels, most_memory()
     if held > most:
@@ -125,7 +127,7 @@ def load_folder(
         raise ValueError(f"{path}: expected {len(rows)} images, found {done}: it was changed")
     labels = np.array([names.index(entry.split("/")[-2]) for entry in rows], dtype=np.int64)
     own_name = path.resolve().name if path.is_dir() else path.name[: -len(suffix)]
-    return ImageSet(name if name is not None else own_name, images, labels, names)
+    return ImageSet(name if name is not None else printable(own_name), images, labels, names)
 
 
 def _plan(path: Path, entries: Iterator[_Entry]) -> tuple[dict[str, int], tuple[str, ...]]:

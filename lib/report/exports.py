@@ -14,6 +14,7 @@ import psutil
 from lib.runs import write_atomic
 
 _ALWAYS = ("overview.csv", "report.txt", "next_steps.csv")
+_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints")  # nobody's work
 
 
 def require_exportable(folder: Path) -> None:
@@ -29,7 +30,7 @@ def require_exportable(folder: Path) -> None:
         raise ValueError(f"folder must be a folder, got {folder}, which is a file")
     if folder.resolve() in (here := Path.cwd().resolve(), *here.parents):
         raise ValueError(f"folder must not be the working directory or above it, got {folder}")
-    own = {*_ALWAYS, *_listed(folder / "overview.csv")}
+    own = {*_ALWAYS, *_SYSTEM, *_listed(folder / "overview.csv")}
     if other := sorted(set(os.listdir(folder)) - own if folder.is_dir() else ()):
         raise ValueError(
             f"folder must be new, empty or an earlier report, which is replaced, got {folder}, "
