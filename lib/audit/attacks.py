@@ -9,6 +9,7 @@ import numpy.typing as npt
 from lib.check import as_array, as_flags, as_integer, as_number, as_predictions, as_real, same_rows
 
 _FLOOR = 1e-6  # variances are not believed below this
+_LARGE = 1e100  # of numbers from here on, their largest is the unit
 
 
 class Attack(Protocol):
@@ -76,13 +77,14 @@ class LiRA:
         """See :class:`Attack`."""
         same_rows(shadows=shadows, members=members)
         shadows, members = _real(shadows, "s"), as_array("members", members)
-        inside, outside = fit_models(shadows[:, None], members[..., None])
+        unit = _unit(shadows)
+        inside, outside = fit_models(shadows[:, None] / unit, members[..., None])
         observed = _observed(observed)
         if np.isinf(observed).any():
             raise ValueError(
                 f"observed must be finite for LiRA, got {int(np.isinf(observed).sum())} infinite"
             )
-        return log_ratio(observed, inside, outside)
+        return log_ratio(observed / unit, inside, outside)
 
 
 def fit_models(
@@ -110,10 +112,25 @@ def log_ratio(
     inside: npt.NDArray[np.float64],
     outside: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """LiRA's score: the log-likelihood ratio of two normal distributions."""
+    """LiRA's score: the log-likelihood ratio of two normal distributions; infinite if too large."""
     (m1, v1), (m0, v0) = inside, outside
-    ratio = (observed - m0) ** 2 / v0 - (observed - m1) ** 2 / v1 + np.log(v0 / v1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        ratio = (observed - m0) ** 2 / v0 - (observed - m1) ** 2 / v1 + np.log(v0 / v1)
+        if not np.isfinite(ratio).all():
+            # A difference of squares, in units in which they are numbers.
+            unit = np.maximum(np.abs(observed), np.maximum(np.abs(m0), np.abs(m1)))
+            at, s0, s1 = observed / unit, np.sqrt(v0), np.sqrt(v1)
+            difference = at * (1 / s0 - 1 / s1) + (m1 / s1 - m0 / s0) / unit
+            both = (at - m0 / unit) / s0 + (at - m1 / unit) / s1
+            far = difference * both * unit * unit + np.log(v0 / v1)
+            ratio = np.where(np.isfinite(ratio), ratio, far)
     return ratio / 2
+
+
+def _unit(values: npt.NDArray[np.float64]) -> float:
+    """By what numbers are divided whose squares would not be numbers: 1 for all others."""
+    largest = float(np.abs(values).max())
+    return 1.0 if largest < _LARGE else float(2.0 ** np.floor(np.log2(largest)))
 
 
 def select_worst(
@@ -160,6 +177,7 @@ def select_worst(
         raise ValueError(
             f"fit_share must leave shadow models on both sides, got {fit_share!r} of {len(values)}"
         )
+    values = values / _unit(values)
     ins, outs = fit_models(values[:fitted], inside[:fitted])
     guess = log_ratio(values[fitted:], ins, outs) > 0
     weights = (guess == inside[fitted:]).mean(0)

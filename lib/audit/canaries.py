@@ -35,6 +35,7 @@ from lib.check import (
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 _AUTHORS_Z = float(stats.norm.isf(0.025))  # of the level 0.95, where their rules hold
+_SAME = 1e-24  # squares of differences of rates that are but rounding
 _FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
 
 
@@ -303,8 +304,9 @@ def canary_epsilon(
     one-sided limit of 95%; at any other level, and if corrected, it is Clopper-Pearson's there.
     The reported threshold has the largest lower limit and, among equal ones, is the
     largest with a finite upper limit.  A single canary with both right and wrong guesses has no
-    variance: its interval is (0, infinity).  Equal confidences are a wrong guess: the adversary
-    says "this label" only where it is the more confident one.
+    variance, nor have canaries with the same rate: their interval is (0, infinity).  Equal
+    confidences are a wrong guess: the adversary says "this label" only where it is the more
+    confident one.
 
     The authors' program has z = 1.96, and takes among equal lower limits the largest finite upper
     one: on all their files that is the same threshold.
@@ -545,9 +547,9 @@ def _interval(
         low = low if k > _FEW else 0.5
         return k, total, mean, epsilon_of_rate(low), math.inf
     spread = 1 - float(weight @ weight)
-    if k == 1 or spread <= 0:
-        return k, total, mean, 0.0, math.inf
     away = np.square(rate - mean)
+    if k == 1 or spread <= 0 or away.max() < _SAME:
+        return k, total, mean, 0.0, math.inf
     if standard_error == "authors":
         error = math.sqrt(float(weight @ away) / spread / k)
     else:

@@ -1,5 +1,6 @@
 """Auditing with one training run (Steinke, Nasr and Jagielski 2023)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -83,8 +84,13 @@ def one_run_p_value(
     slack = canaries * delta * float(special.expit(-epsilon))
     if fixed:
         # The largest mean of the probabilities just below: P[correct - i <= W < correct] / i.
-        below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, rate))
-        worst = float((below / np.arange(1, correct + 1)).max())
+        # They rise and fall: what is far from the most probable number makes no mean larger.
+        reach = 50 + 10 * math.sqrt(guesses * rate * (1 - rate))
+        first = min(correct - 1, math.ceil(guesses * rate + reach))
+        last = max(0, math.floor(min(first, guesses * rate) - reach))
+        count = np.arange(first, last - 1, -1)
+        below = np.cumsum(stats.binom.pmf(count, guesses, rate))
+        worst = float((below / (correct - count)).max())
         slack = min(slack, 2 * canaries * delta * worst)
     return min(1.0, beyond + slack)
 
@@ -203,9 +209,10 @@ def _gaussian_excess(correct: int, guesses: int, canaries: int, mu: float, alpha
     for i in range(correct - 1, -1, -1):
         chance = min(right / canaries, 1.0)
         needed = canaries * float(special.ndtr(special.ndtri(chance) - mu))
-        if needed > wrong:
-            right += (needed - wrong) * i / (guesses - i)
-            wrong = needed
+        if needed <= wrong:
+            return False  # nor is anything asked of the next
+        right += (needed - wrong) * i / (guesses - i)
+        wrong = needed
         if right + wrong > guesses:
             return True
     return False

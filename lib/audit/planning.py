@@ -29,10 +29,20 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """
     require_finite("epsilon", epsilon, above=0)
     as_number("delta", delta, 0, 1)
-    most = 2 * math.sqrt(2 * epsilon) + 2
+    least, most = 1e-9, 2 * math.sqrt(2) * math.sqrt(epsilon) + 2
+    if true_best_epsilon(least, delta) >= epsilon:
+        least = min(least, delta)  # where delta alone is enough
     while true_best_epsilon(most, delta) < epsilon:
         most *= 2
-    return float(brentq(lambda mu: true_best_epsilon(mu, delta) - epsilon, 1e-9, most, xtol=1e-12))
+    found = brentq(
+        lambda mu: true_best_epsilon(mu, delta) - epsilon,
+        least,
+        most,
+        xtol=1e-300,  # relative, as mu may be tiny
+        rtol=1e-13,
+        maxiter=2000,
+    )
+    return float(found)
 
 
 def detection_rate(

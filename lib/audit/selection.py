@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special, stats
 
 from lib.audit.intervals import _table, best_lower_bound, epsilon_lower_bounds
 from lib.check import (
@@ -296,7 +296,8 @@ def gaussian_fnr(fpr: npt.ArrayLike, mu: float) -> npt.NDArray[np.float64]:
 def true_best_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon of one Gaussian mechanism at `delta`.
 
-    Solves delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018).
+    Solves delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Balle and Wang 2018), for the
+    argument of the first Phi, with which the second term neither overflows nor cancels.
 
     Parameters
     ----------
@@ -308,7 +309,7 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     Returns
     -------
     float
-        At least 0.
+        At least 0; infinite beyond the largest float.
 
     Examples
     --------
@@ -318,18 +319,17 @@ def true_best_epsilon(mu: float, delta: float) -> float:
     from scipy.optimize import brentq
 
     require_finite("mu", mu, above=0)
-    delta = as_number("delta", delta, 0, 1)  # with 0 no finite epsilon does
+    mu, delta = float(mu), as_number("delta", delta, 0, 1)  # with 0 no finite epsilon does
 
-    def spare(eps: float) -> float:
-        second = math.exp(eps + stats.norm.logcdf(-eps / mu - mu / 2))
-        return float(stats.norm.cdf(-eps / mu + mu / 2)) - second - delta
+    def spare(a: float) -> float:
+        second = math.exp(-a * a / 2) * special.erfcx((mu - a) / math.sqrt(2)) / 2
+        return float(special.ndtr(a) - second) - delta
 
-    if spare(0.0) <= 0:
+    # At epsilon = 0 a is mu / 2; beyond 40 nothing is left of either term.
+    low, high = float(special.ndtri(delta)) - 0.1, min(mu / 2, 40.0)
+    if low >= high or spare(high) <= 0:
         return 0.0
-    high = 1.0
-    while spare(high) > 0:
-        high *= 2
-    return float(brentq(spare, 0.0, high, xtol=1e-13))
+    return mu * (mu / 2 - float(brentq(spare, low, high, xtol=1e-16)))
 
 
 def _rescaled(table: npt.NDArray[np.int64], trials: int) -> npt.NDArray[np.int64]:

@@ -30,6 +30,30 @@ def test_lira_is_the_log_likelihood_ratio():
     assert log_ratio(values, *fit_models(values, members)).shape == values.shape
 
 
+@pytest.mark.parametrize("scale", [1e150, 1e200, 1e300])
+def test_lira_of_numbers_whose_squares_overflow(scale):
+    """The score of all numbers in another unit is the same."""
+    values, members = shadows(200)
+    seen = np.array([-1.0, 0.0, 2.5])
+    first = LiRA().score(seen, values[:, 4], members[:, 4])
+    second = LiRA().score(scale * seen, scale * values[:, 4], members[:, 4])
+    np.testing.assert_allclose(second, first, rtol=1e-9)
+    assert select_worst(scale * values, members, 3)[0].tolist() == (
+        select_worst(values, members, 3)[0].tolist()
+    )
+
+
+def test_lira_of_a_number_far_from_all_shadows():
+    """The wider distribution is the more likely one, by more than a number can say."""
+    values, members = np.array([0.0, 2.0, 0.0, 1.0]), np.array([True, True, False, False])
+    assert LiRA().score(np.array([1e200, -1e300]), values, members).tolist() == [math.inf] * 2
+    assert LiRA().score(np.array([1e200]), values, ~members).tolist() == [-math.inf]
+    # Both alike in width: linear in the number.
+    inside, outside = np.array([[1.0], [4.0]]), np.array([[0.0], [4.0]])
+    found = log_ratio(np.array([1e200]), inside, outside)
+    assert found == pytest.approx(1e200 / 4)
+
+
 def test_threshold_is_the_number_itself():
     assert Threshold().score(np.array([1.5, -2.0]), None, None).tolist() == [1.5, -2.0]
 

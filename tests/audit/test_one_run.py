@@ -227,3 +227,17 @@ def test_guesses():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_many_guesses():
+    """Sums over what is near the most probable number alone, and rejections that stop early."""
+    q, n = special.expit(1.0), 20_000
+    for correct in (100, 14_000, 14_620, 15_500, n):
+        below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), n, q))
+        worst = (below / np.arange(1, correct + 1)).max()
+        slack = n * 1e-7 * min(2 * worst, 1 - q)
+        expected = min(1.0, stats.binom.sf(correct - 1, n, q) + slack)
+        assert one_run_p_value(correct, n, n, 1.0, 1e-7) == pytest.approx(expected, rel=1e-9)
+    million = 10**6
+    assert 1.08 < one_run_epsilon(750_000, million, million, 1e-9, family="gaussian") < 4.0
+    assert one_run_epsilon(750_000, million, million, 1e-9) == pytest.approx(math.log(3), abs=0.01)

@@ -119,3 +119,11 @@ def test_refusals(given, message):
     usual = {"audit": "union", "mus": 1.0, "models": 16, "epsilon": 1.0, "seed": 0}
     with pytest.raises(ValueError, match=message):
         planning.detection_rate(**{**usual, **given})
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 100.0, 1e9, 1e300])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.9])
+def test_mu_of_an_epsilon_of_any_size(epsilon, delta):
+    mu = planning.gaussian_mu(epsilon, delta)
+    assert true_best_epsilon(mu * (1 + 1e-6), delta) >= epsilon * (1 - 1e-9)
+    assert true_best_epsilon(mu * (1 - 1e-6), delta) <= epsilon * (1 + 1e-9)

@@ -191,3 +191,20 @@ def test_counts_at_every_threshold_are_the_rows_of_the_roc():
     rows = [counts_at(scores, members, t).tolist() for t in thresholds]
     assert rows == roc_counts(scores, members).tolist()
     assert counts_at([1.0, 2.0], [True, True], 1.5).tolist() == [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.3, 1.0, 7.0, 300.0, 1e5, 1e9, 1e150])
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.3])
+def test_epsilon_of_a_gaussian_mechanism_by_its_equation(mu, delta):
+    """In logarithms, for every size of mu; beyond the largest float it is infinite."""
+    epsilon = true_best_epsilon(mu, delta)
+    a = mu / 2 - epsilon / mu
+    if epsilon == 0:
+        assert 2 * stats.norm.cdf(mu / 2) - 1 <= delta
+    elif mu <= 300:
+        second = math.exp(epsilon + stats.norm.logcdf(-epsilon / mu - mu / 2))
+        left = stats.norm.cdf(a) - second
+        assert left == pytest.approx(delta, rel=1e-6)
+    else:
+        assert epsilon == pytest.approx(mu * (mu / 2 - stats.norm.ppf(delta)), rel=1e-9)
+    assert true_best_epsilon(1e200, delta) == math.inf

@@ -294,3 +294,11 @@ GOOD = ([[0.2, 0.3, 0.5]], [1], [0])
 def test_bad_input(given, options, message):
     with pytest.raises(ValueError, match=message):
         canary_epsilon(*given, **options)
+
+
+def test_equal_rates_have_no_interval_without_width():
+    """Each canary is right against two of three alternatives: nothing is known of the spread."""
+    p = np.tile([0.05, 0.35, 0.4, 0.1, 0.1], (60, 1))
+    found = canary_epsilon(p, np.ones(60, int), np.zeros(60, int), [0.3])
+    assert (found.low, found.high) == (0.0, np.inf)
+    assert found.table["accuracy"].tolist() == pytest.approx([2 / 3])
