@@ -75,7 +75,8 @@ def labels_test(
     Parameters
     ----------
     test_correct, user_correct : array_like of bool, shape (n_test,) and (n_user,)
-        Whether predictions on test and user data were correct, at least two each, drawn at random.
+        Whether predictions on test and user data were correct, at least two each, of rows that are
+        drawn at random and independent of each other.
     margin : float
         m in (-1, 1), the largest acceptable drop in accuracy.
     reference : {"distribution", "sample"}

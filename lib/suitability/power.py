@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import as_integer, as_number, require_finite
-from lib.suitability.noninferiority import as_reals, as_sample
+from lib.suitability.noninferiority import as_reals, as_varied
 
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
 _FAR = 20.0
@@ -200,7 +200,8 @@ def sample_size_for(
     Parameters
     ----------
     test, user : array_like, shape (n,)
-        Estimated correctness of pilot samples; at least two finite numbers each.
+        Estimated correctness of pilot samples: at least two finite numbers each, not all equal, of
+        rows that are independent of each other.
     margin, drop, alpha, power, n_test, ratio
         See :func:`required_sample_size`. The pilot samples' own drop is not used: a size planned
         on an observed effect is biased.
@@ -215,7 +216,7 @@ def sample_size_for(
     >>> found.n_test, found.power >= 0.8
     (5000, True)
     """
-    deviations = [as_sample(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
+    deviations = [as_varied(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
     return required_sample_size(
         *deviations, margin=margin, drop=drop, alpha=alpha, power=power, n_test=n_test, ratio=ratio
     )

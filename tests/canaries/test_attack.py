@@ -301,4 +301,4 @@ def test_equal_rates_have_no_interval_without_width():
     p = np.tile([0.05, 0.35, 0.4, 0.1, 0.1], (60, 1))
     found = canary_epsilon(p, np.ones(60, int), np.zeros(60, int), [0.3])
     assert (found.low, found.high) == (0.0, np.inf)
-    assert found.table["accuracy"].tolist() == pytest.approx([2 / 3])
+    assert found.per_threshold["accuracy"].tolist() == pytest.approx([2 / 3])

@@ -221,3 +221,8 @@ def test_bad_input_for_the_size(options, message):
 def test_bad_input_for_the_power(arguments, message):
     with pytest.raises(ValueError, match=message):
         non_inferiority_power(*arguments)
+
+
+def test_a_pilot_that_never_varies_says_nothing_of_a_size():
+    with pytest.raises(ValueError, match=r"^user must vary, got 5 times 0\.9"):
+        sample_size_for([0.8, 0.9], [0.9] * 5, margin=0.05)
