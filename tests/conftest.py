@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 WORKER = os.environ.get("PYTEST_XDIST_WORKER")
 
 os.environ.setdefault("COMPANION_CHECK_FIGURES", "1")  # also in the kernels that tests start
+os.environ.setdefault("COMPANION_PUBLIC_DATA", "1")  # as chapters have it; tests of privacy do not
 
 # Files of 5 seconds of a core or more, longest first.
 LONGEST = (

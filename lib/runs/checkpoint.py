@@ -26,7 +26,10 @@ class Checkpoint:
     """A place for the state of one unfinished run.
 
     Arrays and state lie in one file, so that they cannot disagree; it is replaced as a whole, so
-    that ``kill -9`` at any moment leaves the previous state or the new one.
+    that ``kill -9`` at any moment leaves the previous state or the new one.  The state of a
+    training is not private in the sense of its guarantee - it may hold seeds and what single
+    examples were given - so nobody else can read the file (mode 0600), and who finishes the work
+    forgets it (:meth:`done`).
 
     Parameters
     ----------
@@ -36,6 +39,9 @@ class Checkpoint:
         Where a damaged file is moved; `folder` if not given.
     name : str
         Of the file, without its ending.
+    kept : bool
+        Whether the state stays when the work is done, for an owner who removes it: a store, once
+        the result is written.
     """
 
     def __init__(
@@ -43,16 +49,18 @@ class Checkpoint:
         folder: Path | str | None = None,
         aside: Path | str | None = None,
         name: str = "checkpoint",
+        kept: bool = False,
     ):
         self.path = None if folder is None else Path(folder) / f"{name}.npz"
         self._aside = folder if aside is None else aside
+        self._kept = kept
         self._saved = time.monotonic()
 
     def part(self, name: str | int) -> "Checkpoint":
         """A place beside this one for a part of the work, such as one of many models."""
         if self.path is None:
             return Checkpoint()
-        return Checkpoint(self.path.parent, self._aside, f"{self.path.stem}-{name}")
+        return Checkpoint(self.path.parent, self._aside, f"{self.path.stem}-{name}", self._kept)
 
     @property
     def due(self) -> bool:
@@ -88,7 +96,7 @@ class Checkpoint:
         """
         if self.path is not None:
             text = json.dumps(encode(state, "state"))
-            write_atomic(self.path, dump_arrays(arrays, text))
+            write_atomic(self.path, dump_arrays(arrays, text), private=True)
             self._saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, npt.NDArray], dict[str, Any]] | None:
@@ -109,6 +117,11 @@ class Checkpoint:
                 stacklevel=2,
             )
             return None
+
+    def done(self) -> None:
+        """The work is done: forget the saved state, unless somebody else will."""
+        if not self._kept:
+            self.clear()
 
     def clear(self) -> None:
         """Forget the saved state, that of all parts too."""

@@ -18,7 +18,7 @@ from typing import Any
 import threadpoolctl
 
 from lib.runs.devices import claimed, device_of, places, require_device
-from lib.runs.jobs import Job, label, run_key
+from lib.runs.jobs import Job, label
 from lib.runs.progress import progress
 from lib.runs.provenance import own_cores
 from lib.runs.store import RunStore, StoredRun
@@ -94,13 +94,13 @@ def run_all(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = RunStore(Path(folder, "runs"))
     ...     run = run_all([job], store=store)[0]
-    ...     print(run.key == run_key(job), store.keys() == [run.key])
+    ...     print(run.key == store.key(job), store.keys() == [run.key])
     True True
     """
     if max_workers is not None and (type(max_workers) is not int or max_workers < 1):
         raise ValueError(f"max_workers must be an integer of at least 1, got {max_workers!r}")
     store = RunStore() if store is None else store
-    keys = [run_key(job) for job in jobs]
+    keys = [store.key(job) for job in jobs]
     wanted = dict(zip(keys, jobs, strict=True))
     found = {key: run for key in wanted if (run := store.get_key(key)) is not None}
     missing = {key: job for key, job in wanted.items() if key not in found}
@@ -220,15 +220,16 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _execute(job: Job, folder: str, key: str) -> None:
+def _execute(job: Job, folder: str, key: str, public: bool) -> None:
     """What a worker does; nothing travels back."""
     try:
-        if run_key(job) != key:
+        store = RunStore(folder, public)
+        if store.key(job) != key:
             raise RuntimeError(
                 "the worker finds other code or other data than the process that asked for the run"
             )
         with claimed(device_of(job)):
-            RunStore(folder).run(job)
+            store.run(job)
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
@@ -250,7 +251,7 @@ def _through(
     try:
         for key, job in missing.items():
             try:
-                futures[key] = executor.submit(_execute, job, folder, key, **options)
+                futures[key] = executor.submit(_execute, job, folder, key, store.public, **options)
             except Exception as error:  # a pool that is broken or shut down
                 failures[key] = error
         for key in progress(_as_completed(futures), "runs", total=len(futures)):

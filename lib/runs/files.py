@@ -1,11 +1,11 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, nor who may not read it any of it."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
-def write_atomic(path: Path | str, content: str | bytes) -> Path:
+def write_atomic(path: Path | str, content: str | bytes, *, private: bool = False) -> Path:
     """Write a file that appears whole or not at all.
 
     The content goes to a temporary file in the same folder, is flushed to the disk
@@ -18,6 +18,9 @@ def write_atomic(path: Path | str, content: str | bytes) -> Path:
         Where the file shall be; missing folders are made.
     content : str or bytes
         Its content; a text is written as UTF-8.
+    private : bool
+        Whether nobody else may read it (mode 0600), now or while it is written; by default the
+        process's umask decides.
 
     Returns
     -------
@@ -26,15 +29,21 @@ def write_atomic(path: Path | str, content: str | bytes) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = beside(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
+        descriptor = os.open(temporary, flags, 0o600 if private else 0o666)  # less the umask
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's files are private
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def beside(path: Path) -> Path:
+    """A name that nobody has yet, in the same folder, for what is to get the name of `path`."""
+    return path.parent / f".{path.name}.{secrets.token_hex(8)}"

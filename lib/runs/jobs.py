@@ -1,5 +1,6 @@
 """What a run is: a frozen configuration that can be executed, and its outcome."""
 
+import decimal
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -39,7 +40,8 @@ class Job(Protocol):
 
     The result depends on the code of the modules in which the dataclasses are written, and of what
     these import: when any of it changes, the run is made anew.  A job whose code lies elsewhere has
-    ``modules``, their full names.
+    ``modules``, their full names.  One whose outcome holds more than its guarantee covers, such as
+    who was a member, has a true attribute ``private``.
     """
 
     def data_fingerprint(self) -> str:
@@ -98,6 +100,46 @@ def identity(job: Job) -> dict[str, Any]:
     }
 
 
+_COUNTS = ("training_examples", "rare_examples")  # of private data
+_OF_COUNTS = ("epsilon", "delta", "sample_rate")  # what follows from these, and may be larger
+
+
+def without_counts(value: Any) -> Any:
+    """An outcome without numbers of examples, and what tells them rounded up."""
+    if isinstance(value, Mapping):
+        return {
+            key: _rounded_up(each) if key in _OF_COUNTS else without_counts(each)
+            for key, each in value.items()
+            if key not in _COUNTS
+        }
+    if isinstance(value, list | tuple):
+        return [without_counts(each) for each in value]
+    return value
+
+
+def _rounded_up(value: Any) -> Any:
+    """To two digits."""
+    if not isinstance(value, float | np.floating) or not math.isfinite(value):
+        return value
+    context = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
+    return float(context.create_decimal(float(value)))
+
+
+def has_guarantee(privacy: Any) -> bool:
+    """Whether what was spent has an epsilon, and every one that it has is finite."""
+    found = list(_epsilons(privacy))
+    return bool(found) and all(isinstance(e, float | int) and math.isfinite(e) for e in found)
+
+
+def _epsilons(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from [each] if key == "epsilon" else _epsilons(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _epsilons(each)
+
+
 def code_of(job: Job) -> tuple[str, ...]:
     """The modules that a job's result depends on, all that they import from ``lib`` included."""
     return closure(*(getattr(job, "modules", None) or sorted(set(_modules(job)))))
@@ -119,6 +161,8 @@ def _modules(value: Any) -> Iterator[str]:
 
 def run_key(job: Job) -> str:
     """Content hash of a run: configuration, code and data.
+
+    A store's :meth:`RunStore.key` is this hash where data are public, and a salted one elsewhere.
 
     Returns
     -------

@@ -1,15 +1,16 @@
 """Runs kept on disk under their content hash: asked for again, they are read, not made."""
 
 import hashlib
+import hmac
 import json
 import os
 import re
+import secrets
 import shutil
-import tempfile
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +21,8 @@ from filelock import FileLock
 
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
-from lib.runs.files import write_atomic
-from lib.runs.jobs import Job, Outcome, code_of, identity, run_key
+from lib.runs.files import beside, write_atomic
+from lib.runs.jobs import Job, Outcome, code_of, has_guarantee, identity, without_counts
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
     check_loaded,
@@ -32,6 +33,7 @@ from lib.runs.provenance import (
 )
 
 FORMAT = 1
+PUBLIC = "COMPANION_PUBLIC_DATA"
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -46,7 +48,7 @@ class StoredRun:
     path : pathlib.Path
         Its folder.
     config : dict
-        The configuration, in canonical form.
+        The configuration, in canonical form; its class alone where data are not public.
     metrics : dict
         Numbers.
     privacy : dict or None
@@ -81,12 +83,54 @@ class RunStore:
     ----------
     folder : path-like, optional
         ``COMPANION_RUNS``, or ``.cache/runs`` in the working tree, if not given.
+    public : bool, optional
+        Whether the data of all runs are public, as the book's are: then a run records its whole
+        configuration with all seeds, plain hashes of its data, and their counts, and its key is
+        that of :func:`run_key`.  By default what the environment variable
+        ``COMPANION_PUBLIC_DATA`` says (1 or 0), and no without it.
+
+    Notes
+    -----
+    Where data are not public, a finished run keeps nothing that helps to undo its guarantee: of the
+    configuration the class alone, hence no seed; keys and hashes of data under a random salt (the
+    file ``salt`` of the store, mode 0600, by which runs are found again here and nowhere else); no
+    numbers of examples; epsilon, delta and sampling rates rounded up to two digits, since they
+    follow from these numbers.  A run without a guarantee of its own, or whose job says that it is
+    ``private``, can be read by its owner alone; of others the umask decides.
     """
 
-    def __init__(self, folder: Path | str | None = None):
+    def __init__(self, folder: Path | str | None = None, public: bool | None = None):
+        if public is None:
+            said = os.environ.get(PUBLIC, "") or "0"
+            if said not in ("0", "1"):
+                raise ValueError(f"{PUBLIC} must be 1 or 0, got {said!r}")
+            public = said == "1"
+        self.public = public
         usual = Path(lib.__file__).parents[1] / ".cache" / "runs"
         named = os.environ.get("COMPANION_RUNS") if folder is None else folder
         self.folder = Path(named or usual)
+
+    def key(self, job: Job) -> str:
+        """What a job's run is found by here: its content hash, salted unless data are public."""
+        return self._key(identity(job))
+
+    def _key(self, parts: Mapping[str, Any]) -> str:
+        return self._salted(fingerprint(parts))
+
+    def _salted(self, text: str) -> str:
+        return text if self.public else hmac.digest(self._salt, text.encode(), "sha256").hex()
+
+    @cached_property
+    def _salt(self) -> bytes:
+        place = self.folder / "salt"
+        if not place.exists():
+            with self._lock("salt"):
+                if not place.exists():
+                    write_atomic(place, secrets.token_bytes(32), private=True)
+        salt = place.read_bytes()
+        if len(salt) != 32:
+            raise ValueError(f"{place} must hold 32 bytes, got {len(salt)}: remove the store")
+        return salt
 
     def path(self, key: str) -> Path:
         """Where a run lies, or would lie."""
@@ -102,7 +146,7 @@ class RunStore:
 
         A damaged one is moved to the folder ``set-aside``, with a warning.
         """
-        return self.get_key(run_key(job))
+        return self.get_key(self.key(job))
 
     def get_key(self, key: str) -> StoredRun | None:
         """The stored run of a content hash, as :meth:`get`."""
@@ -127,7 +171,7 @@ class RunStore:
             If the job's outcome holds what cannot be stored; its checkpoint is kept.
         """
         parts = identity(job)
-        key = fingerprint(parts)
+        key = self._key(parts)
         partial = self.folder / "partial" / key
         if (found := self.get_key(key)) is not None:
             shutil.rmtree(partial, ignore_errors=True)  # where its writer was killed after writing
@@ -140,9 +184,9 @@ class RunStore:
             for leftover in self.path(key).parent.glob(f".{key}.*"):
                 shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
             started = time.perf_counter()
-            outcome = job.execute(Checkpoint(partial, self.folder / "set-aside"))
+            outcome = job.execute(Checkpoint(partial, kept=True))
             seconds = time.perf_counter() - started
-            self._write(key, parts, outcome, seconds)
+            self._write(key, job, parts, outcome, seconds)
             shutil.rmtree(partial, ignore_errors=True)
             found = self._read_or_set_aside(key)
         if found is None:
@@ -170,19 +214,27 @@ class RunStore:
             )
             return None
 
-    def _write(self, key: str, parts: Mapping[str, Any], outcome: Outcome, seconds: float) -> None:
+    def _write(
+        self, key: str, job: Job, parts: Mapping[str, Any], outcome: Outcome, seconds: float
+    ) -> None:
+        config, private = parts["config"], False
+        if not self.public:
+            config = {"class": config["class"]}
+            metrics, privacy = without_counts(outcome.metrics), without_counts(outcome.privacy)
+            outcome = replace(outcome, metrics=metrics, privacy=privacy)
+            private = getattr(job, "private", False) or not has_guarantee(privacy)
         arrays = dump_arrays(outcome.arrays)
         record = {
             "format": FORMAT,
             "key": key,
-            "config": parts["config"],
+            "config": config,
             "metrics": encode(outcome.metrics, "metrics"),
             "privacy": encode(outcome.privacy, "privacy"),
             "seconds": seconds,
             "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
             "provenance": {
                 "code": parts["code"],
-                "data": parts["data"],
+                "data": self._salted(parts["data"]),
                 "hardware": hardware(),
                 "packages": package_versions(),
                 "python": python_version(),
@@ -192,11 +244,11 @@ class RunStore:
         record["record_sha256"] = _digest(record)
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
         target = self.path(key)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{key}."))
+        temporary = beside(target)
         try:
-            write_atomic(temporary / "arrays.npz", arrays)
-            write_atomic(temporary / "run.json", text)
-            os.chmod(temporary, 0o755)
+            temporary.mkdir()
+            write_atomic(temporary / "arrays.npz", arrays, private=private)
+            write_atomic(temporary / "run.json", text, private=private)
             os.replace(temporary, target)  # appears whole
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -253,9 +253,11 @@ def train_fixmatch(
             # Small products are not worth two threads, and their sums would depend on the number.
             lockstep = configs[0].model.name in _LOCKSTEP
             torch.set_num_threads(1 if lockstep else max(1, before // threads))
-            return [result for results in pool.map(one, groups) for result in results]
+            found = [result for results in pool.map(one, groups) for result in results]
         finally:
             torch.set_num_threads(before)
+    checkpoint.done()
+    return found
 
 
 def _check_configs(configs: list[FixMatch]) -> None:

@@ -50,7 +50,7 @@ from lib.training.objectives import (
 )
 from lib.training.predict import initial_parameters
 from lib.training.randomness import PoissonSampler, Streams
-from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, train
+from lib.training.single import Trainer, TrainingResult, _check_finite, summarise, trained
 from lib.training.state import Work, identity, load_state, save_state, spent, took_long
 from lib.training.torch_settings import accelerated, settings
 from lib.training.vmap import _by_vmap
@@ -90,7 +90,7 @@ def train_many(
         worker's part of them.
     checkpoint : lib.runs.Checkpoint, optional
         Where unfinished models are saved, each in a part of its own, whenever half a minute has
-        passed; asked again for the same models, they go on from there.
+        passed; asked again for the same models, they go on from there.  Removed when all are done.
 
     Returns
     -------
@@ -151,7 +151,8 @@ def train_many(
     if rows := chosen("taps"):
         _by_taps(work, rows, results, points, threads, checkpoint)
     for i in chosen("single"):
-        results[i] = train(configs[i], sets[i], points, checkpoint=checkpoint.part(i))
+        results[i] = trained(*work[i][:2], points, plans[i], checkpoint.part(i))
+    checkpoint.done()
     return results
 
 
@@ -302,17 +303,17 @@ def _train_by_kernel(
     if isinstance(objective, SelfAdaptiveTraining):
         initial = objective.initial_state(torch.from_numpy(labels.astype(np.int64)), data.classes)
         memory = initial.numpy()
-    no_normals = np.zeros((0, 2), np.float32)
-    burn_in = getattr(objective, "burn_in_steps", 0)
+    no_normals, burn_in = np.zeros((0, 2), np.float32), getattr(objective, "burn_in_steps", 0)
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
     trainings, began = cache(lambda: identity("kernel", [work], points)), started
 
     def save() -> None:
-        arrays = {"parameters": params, "velocity": velocity, "memory": memory}
-        seconds = time.perf_counter() - started
-        save_state(checkpoint, trainings, [streams], step, arrays, kept, seconds)
+        arrays = {"parameters": params, "velocity": velocity}
+        arrays["memory"] = memory if step < config.steps else memory[:0]
+        so_far = step, arrays, kept, time.perf_counter() - started
+        save_state(checkpoint, trainings, [streams], *so_far)
 
     if (found := load_state(checkpoint, trainings, [streams])) is not None:
         step, arrays, kept, seconds = found

@@ -116,7 +116,8 @@ def train(
         Points that the final and the intermediate models are evaluated on.
     checkpoint : lib.runs.Checkpoint, optional
         Where the state is saved, and resumed from if there is one: an interrupted training goes on
-        with the same random numbers to the same result and the same privacy spent.
+        with the same random numbers to the same result and the same privacy spent.  It is not
+        private (:class:`lib.runs.Checkpoint`), and removed when the training is done.
     save_every : int, optional
         Steps between two saves; by default half a minute passes between them.
 
@@ -137,10 +138,24 @@ def train(
         require_int("save_every", save_every, at_least=1)
     evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
     check_match(config, data)
-    mechanism = plan(config, len(data))
+    checkpoint = Checkpoint() if checkpoint is None else checkpoint
+    result = trained(config, data, evaluation, plan(config, len(data)), checkpoint, save_every)
+    checkpoint.done()
+    return result
+
+
+def trained(
+    config: TrainingConfig,
+    data: TrainingData,
+    evaluation: np.ndarray,
+    mechanism: Plan,
+    checkpoint: Checkpoint,
+    save_every: int | None = None,
+) -> TrainingResult:
+    """As :func:`train`, of what was checked; what was saved stays."""
     with settings(config), _threads(config):
         trainer = Trainer(config, data, evaluation, mechanism)
-        trainer.run(Checkpoint() if checkpoint is None else checkpoint, save_every)
+        trainer.run(checkpoint, save_every)
         result = trainer.result()
     del trainer
     if parameter_count(config.model) > _LARGE:
@@ -386,7 +401,7 @@ class Trainer:
     def save(self, checkpoint: Checkpoint) -> None:
         """Save the state."""
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
-        if self.memory is not None:
+        if self.memory is not None and self.step < self.config.steps:
             arrays["memory"] = self.memory.cpu().numpy()
         seconds = time.perf_counter() - self.started
         save_state(checkpoint, self.identity, [self.streams], self.step, arrays, self.kept, seconds)
@@ -402,7 +417,7 @@ class Trainer:
             vector = torch.from_numpy(arrays["parameters"]).to(self.device)
             vector_to_parameters(vector, self.network.parameters())
         self._restore_velocity(arrays["velocity"])
-        if self.memory is not None:
+        if "memory" in arrays:
             self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
 
     def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:

@@ -61,6 +61,7 @@ class SubsetTrainings(OnData):
     keep_parameters: bool = False
     first: int = 0
     chunk: int = 128
+    private = True  # it says who was a member
 
     def __post_init__(self):
         require_int("n_models", self.n_models, at_least=1)

@@ -123,7 +123,7 @@ def test_an_executor_that_takes_no_jobs(tmp_path, store):
 
 def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
     with pytest.raises(RuntimeError, match="the worker finds other code or other data"):
-        executors._execute(walk(tmp_path), str(store.folder), "0" * 64)
+        executors._execute(walk(tmp_path), str(store.folder), "0" * 64, True)
     assert executions(tmp_path) == 0
 
 

@@ -117,13 +117,14 @@ def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
     killed(2, lambda: train_fixmatch(*task, checkpoint=Checkpoint(tmp_path)))
     assert max(steps_of(tmp_path)) > 0
     before = Checkpoint(tmp_path).part(0).load()[1]["seconds"]
-    resumed = train_fixmatch(*task, checkpoint=Checkpoint(tmp_path))
-    assert sum(each.seconds for each in resumed) > before > 0
-    same(resumed, train_fixmatch(*task))
     with pytest.raises(ValueError, match="checkpoint must be of this training"):
         train_fixmatch(
             [replace(config, seed=5), configs[1]], *task[1:], checkpoint=Checkpoint(tmp_path)
         )
+    resumed = train_fixmatch(*task, checkpoint=Checkpoint(tmp_path))
+    assert sum(each.seconds for each in resumed) > before > 0
+    assert [*tmp_path.iterdir()] == []
+    same(resumed, train_fixmatch(*task))
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
         monkeypatch.setattr(f"lib.training.{module}.took_long", lambda started: True)
     data = DATA.load()
     task = [SHORT], data.training, data.evaluation
-    whole = train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path))
+    whole = train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path, kept=True))
     assert steps_of(tmp_path) == [SHORT.steps]
     advanced = []
     monkeypatch.setattr("lib.training.kernels.run_steps", lambda *a: advanced.append(a))
@@ -215,6 +216,7 @@ def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
     monkeypatch.setattr("lib.training.vmap.noise_of", lambda *a: advanced.append(a))
     same(train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path)), whole)
     assert advanced == []
+    assert [*tmp_path.iterdir()] == []  # who asked is done with it
 
 
 def test_a_save_is_due_after_half_a_minute(tmp_path, monkeypatch):

@@ -147,6 +147,7 @@ class RecordTrainings(OnData):
     label: int = 0
     seed: int = 0  # Of the coins
     chunk: int = 100  # Models trained between two saves of the state
+    private = True  # it says which models had the record
 
     def coins(self) -> npt.NDArray[np.bool_]:
         """Who is trained with the record, shape (models,)."""

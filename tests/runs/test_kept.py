@@ -1,0 +1,225 @@
+"""What finished and interrupted runs keep, and who may read it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jobs_for_tests import Walk
+
+from lib.runs import Checkpoint, Outcome, RunStore, run_all, run_key, write_atomic
+from lib.runs.jobs import has_guarantee, without_counts
+from lib.training import DataSpec, ModelSpec, SelfAdaptiveTraining, Training, TrainingConfig, train
+
+SEED = 760_431_977  # that occurs nowhere else
+TRAIN = 1123
+MODEL = ModelSpec("mlp", (64,), 10, hidden=(8,), head="abstain")
+CONFIG = TrainingConfig(
+    MODEL,
+    objective=SelfAdaptiveTraining(burn_in_steps=2, momentum=0.5),
+    epsilon=3.0,
+    accountant="rdp",
+    batch_size=100,
+    steps=30,
+    seed=SEED,
+)
+JOB = Training(CONFIG, DataSpec(train=TRAIN, test=60), save_every=5, keep_parameters=True)
+KILLED = textwrap.dedent(
+    """
+    import os, signal, sys
+    sys.path.insert(0, sys.argv[1])
+    from test_kept import JOB
+    from lib.runs import Checkpoint, RunStore
+    save, left = Checkpoint.save, [3]
+    def once(self, arrays, state):
+        save(self, arrays, state)
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+    Checkpoint.save = once
+    RunStore(sys.argv[2]).run(JOB)
+    """
+)
+
+
+@pytest.fixture(autouse=True)
+def not_public(monkeypatch):
+    monkeypatch.delenv("COMPANION_PUBLIC_DATA", raising=False)
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_modes_of_files_are_those_of_the_umask_or_private(tmp_path, umask, mask, monkeypatch):
+    umask(mask)
+    seen, fsync = [], os.fsync
+
+    def looked(descriptor):  # while the file has its temporary name
+        seen.append(os.fstat(descriptor).st_mode & 0o777)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", looked)
+    write_atomic(tmp_path / "a" / "file", "x")
+    write_atomic(tmp_path / "a" / "secret", "x", private=True)
+    assert [mode(tmp_path / "a" / name) for name in ("file", "secret")] == [0o666 & ~mask, 0o600]
+    assert seen == [0o666 & ~mask, 0o600]
+    assert mode(tmp_path / "a") == 0o777 & ~mask
+    place = Checkpoint(tmp_path / "c")
+    place.save({"a": np.arange(3)}, {})
+    assert mode(place.path) == 0o600
+    store = RunStore(tmp_path / "runs")
+    run = store.run(Walk(str(tmp_path)))
+    assert mode(run.path) == 0o777 & ~mask
+    assert {mode(path) for path in files(run.path)} == {0o666 & ~mask}
+    assert mode(store.folder / "salt") == 0o600
+    written = files(tmp_path / "runs") + files(tmp_path / "a")
+    assert all(mode(path) & mask == 0 for path in written if path.suffix != ".lock")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A job with a given guarantee."""
+
+    epsilon: float | None
+    seed: int = SEED
+
+    def data_fingerprint(self):
+        return "unsalted"
+
+    def execute(self, checkpoint):
+        return Outcome({"a": np.arange(3)}, {}, self.epsilon and {"epsilon": self.epsilon})
+
+
+class Audit(Result):
+    private = True
+
+
+@pytest.mark.parametrize(
+    ("job", "private"),
+    [(Result(None), True), (Result(np.inf), True), (Result(2.0), False), (Audit(2.0), True)],
+)
+def test_who_may_read_a_run_where_data_are_not_public(tmp_path, umask, job, private):
+    run = RunStore(tmp_path).run(job)
+    assert {mode(path) for path in files(run.path)} == {0o600 if private else 0o644}
+    open_to_all = RunStore(tmp_path, public=True).run(job)
+    assert {mode(path) for path in files(open_to_all.path)} == {0o644}
+
+
+def nothing_is_told(store, targets):
+    """Of seed, data, their number and what examples were trained on, in no file that is left."""
+    content = {path: path.read_bytes() for path in files(store.folder)}
+    told = [str(SEED), JOB.data_fingerprint(), run_key(JOB), str(TRAIN), repr(1 / TRAIN)]
+    for path, each in content.items():
+        for text in told:
+            assert text.encode() not in each, (path, text)
+        for row in targets:
+            assert row.tobytes() not in each, path
+    assert not list((store.folder / "partial").glob("*/"))
+
+
+def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
+    """Killed in the middle, resumed and finished."""
+    store = RunStore(tmp_path / "runs")
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(store.folder)]
+    assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
+    (left,) = (store.folder / "partial").glob("*/*")
+    assert mode(left) == 0o600
+    arrays, state = Checkpoint(left.parent).load()
+    memory = arrays["memory"]
+    assert memory.shape == (TRAIN, 10)
+    moved = memory[(memory > 0).all(axis=1)]
+    assert len(moved)
+    assert str(SEED) in json.dumps(state)
+    left.write_bytes(left.read_bytes()[:-40])  # damaged, too: it is put aside, and gone at the end
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        run = store.run(JOB)
+    nothing_is_told(store, moved[:20])
+    assert store.get(JOB).key == run.key == RunStore(store.folder).key(JOB)
+    assert run.config == {"class": "lib.training.jobs.Training"}
+    assert run.arrays["parameters"].shape
+    assert run.privacy["epsilon"] == 3.0
+    assert 1 / TRAIN <= run.privacy["delta"] == 0.0009
+    (entry,) = run.privacy["ledger"]["entries"]
+    assert 100 / TRAIN <= entry["sample_rate"] == 0.09
+    assert "training_examples" not in run.metrics
+
+
+def test_what_a_writer_left_that_was_killed_after_writing_goes(tmp_path):
+    store = RunStore(tmp_path)
+    run = store.run(JOB)
+    place = Checkpoint(tmp_path / "partial" / run.key)
+    place.save({"memory": np.ones((3, 2))}, {"seed": SEED})
+    store.run(JOB)
+    nothing_is_told(store, [])
+
+
+def test_a_training_forgets_its_checkpoint_when_it_is_done(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_SAVE_EVERY", "0")
+    saved, save = [], Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", lambda *a: (save(*a), saved.append(a[1])))
+    monkeypatch.setattr("lib.training.single.took_long", lambda started: True)
+    data = JOB.data.load()
+    train(CONFIG, data.training, data.evaluation, checkpoint=Checkpoint(tmp_path))
+    assert "memory" in saved[0]
+    assert "memory" not in saved[-1]  # no step is left that wants it
+    assert files(tmp_path) == []
+
+
+def test_keys_are_stable_here_and_nowhere_else(tmp_path):
+    here, there = RunStore(tmp_path / "here"), RunStore(tmp_path / "there")
+    assert here.key(JOB) == RunStore(tmp_path / "here").key(JOB)
+    assert len({here.key(JOB), there.key(JOB), run_key(JOB)}) == 3
+    assert RunStore(tmp_path / "here", public=True).key(JOB) == run_key(JOB)
+    (tmp_path / "here" / "salt").write_bytes(b"")
+    with pytest.raises(ValueError, match="salt must hold 32 bytes, got 0"):
+        RunStore(tmp_path / "here").key(JOB)
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_workers_write_as_they_were_asked_to(tmp_path, public, monkeypatch):
+    """Whatever their own environment says."""
+    monkeypatch.setenv("COMPANION_PUBLIC_DATA", "0" if public else "1")
+    jobs = [Walk(str(tmp_path), steps=3, seed=seed) for seed in range(2)]
+    store = RunStore(tmp_path / "runs", public)
+    runs = run_all(jobs, store=store, max_workers=2)
+    assert {len(run.config) > 1 for run in runs} == {public}
+    assert {run.provenance["data"] == "d" for run in runs} == {public}
+
+
+def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
+    for said, public in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv("COMPANION_PUBLIC_DATA", said)
+        assert RunStore(tmp_path).public is public
+    monkeypatch.setenv("COMPANION_PUBLIC_DATA", "yes")
+    with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA must be 1 or 0, got 'yes'"):
+        RunStore(tmp_path)
+
+
+def test_numbers_that_tell_counts_are_rounded_up():
+    given = {"models": [{"epsilon": 2.991, "delta": 1 / 1123, "rare_examples": 4, "other": 0.123}]}
+    given["epsilon"] = "Infinity"
+    wanted = {"models": [{"epsilon": 3.0, "delta": 0.0009, "other": 0.123}], "epsilon": "Infinity"}
+    assert without_counts(given) == wanted
+    assert without_counts({"epsilon": 3.0, "delta": 0.0})["epsilon"] == 3.0
+    assert not has_guarantee(given)
+    assert has_guarantee(given["models"])
+    assert not has_guarantee(None)
