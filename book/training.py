@@ -118,9 +118,10 @@ print(f"spent: epsilon = {result.epsilon:.3f} at delta = {result.plan.delta:g}")
 #   + \log\frac{\alpha - 1}{\alpha} - \frac{\log(\alpha \delta)}{\alpha - 1} \Bigr\} .
 # $$ (eq-rdp)
 #
-# Two newer accountants follow the privacy loss itself and are nearly exact: {term}`PRV`
-# {cite}`gopi2021numerical` and {term}`PLD` {cite}`doroshenko2022connect`, the latter from a second
-# library. All three bound the same mechanism under adding or removing one example.
+# Newer accountants follow the privacy loss itself and are nearly exact: {term}`PLD`
+# {cite}`doroshenko2022connect`, which this book has, and privacy loss random variables
+# {cite}`gopi2021numerical`, which P3 uses. All bound the same mechanism under adding or removing
+# one example.
 
 # %%
 noise = result.plan.noise_multiplier
@@ -128,12 +129,9 @@ spending = stored_table(studies.spending, len(data.training), batch_size, steps,
 chapter.figure(
     figures.plot_spending(spending),
     "spending",
-    alt=(
-        "Line chart: the epsilon spent grows with the number of steps; RDP lies above PRV and PLD, "
-        "which coincide."
-    ),
+    alt="Line chart: the epsilon spent grows with the number of steps; RDP lies above PLD.",
     caption=(
-        f"Privacy spent during one training on {len(data.training):,} digits, by three accountants."
+        f"Privacy spent during one training on {len(data.training):,} digits, by two accountants."
     ),
 )
 
@@ -151,21 +149,16 @@ accounts = stored_table(studies.accounting_table, epsilons, settings)
 chapter.table(
     accounts,
     "accountants",
-    "Noise multiplier by RDP, and the epsilon of three accountants",
-    {"noise_multiplier": ".3f", "rdp": ".3f", "prv": ".3f", "pld": ".3f", "saved": ".1%"},
+    "Noise multiplier by RDP, and the epsilon of both accountants",
+    {"noise_multiplier": ".3f", "rdp": ".3f", "pld": ".3f", "saved": ".1%"},
 )
-chapter.values(
-    largest_saving=accounts["saved"].max(),
-    smallest_saving=accounts["saved"].min(),
-    accountants_differ=float((accounts["prv"] - accounts["pld"]).abs().max()),
-)
+chapter.values(largest_saving=accounts["saved"].max(), smallest_saving=accounts["saved"].min())
 
 # %% [markdown]
-# PRV and PLD, from two libraries, differ by at most {value}`training.accountants_differ:.3f`; both
-# show that P1's models are somewhat more private than they claim:
-# {value}`training.smallest_saving:.0%` (CIFAR-10, the largest budget) to
-# {value}`training.largest_saving:.0%` (digits, the smallest) of the noise pays for the looseness of
-# RDP. The book keeps RDP where it compares itself with P1. P3 uses PRV.
+# P1's models are somewhat more private than they claim: {value}`training.smallest_saving:.0%`
+# (CIFAR-10, the largest budget) to {value}`training.largest_saving:.0%` (digits, the smallest) of
+# the noise pays for the looseness of RDP. The book keeps RDP where it compares itself with P1. Both
+# accountants agree with those of two libraries, Opacus and dp-accounting, in its tests.
 #
 # ### Several models, one budget
 #
@@ -219,8 +212,8 @@ else:
 #
 # ## What holds, and what does not
 #
-# - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept: PRV
-#   and PLD, from two libraries, agree, and lie below RDP, which P1 uses. From
+# - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept: PLD,
+#   which is nearly exact, lies below RDP, which P1 uses. From
 #   {value}`training.smallest_saving:.0%` of the noise (P1's models at the largest budget) to
 #   {value}`training.largest_saving:.0%` (our digits at the smallest) is there for RDP's sake.
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
@@ -427,9 +420,9 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## What is new here
 #
-# - Three accountants from two libraries are asked about P1's own setting for CIFAR-10 (and our
-#   digits): {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the
-#   noise is there because RDP is loose.
+# - A nearly exact accountant is asked about P1's own setting for CIFAR-10 (and our digits):
+#   {value}`training.smallest_saving:.0%` to {value}`training.largest_saving:.0%` of the noise is
+#   there because RDP is loose.
 # - P1's rule of thumb is checked as the guarantee that it is not: by RDP, members trained after it
 #   spend {value}`training.thumb_together:.2f` together where the budget is
 #   {value}`training.first_epsilon:g`.
@@ -469,7 +462,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #    papermill book/training.py out.ipynb -f params/quick/training.yml \
 #        -p clipping_norm 0.1
 #    ```
-# 4. Small budgets. Where do the three accountants differ most, and what is left of the accuracy?
+# 4. Small budgets. Where do the two accountants differ most, and what is left of the accuracy?
 #    ```sh
 #    papermill book/training.py out.ipynb -f params/quick/training.yml \
 #        -y '{"epsilons": [0.5, 0.1]}'

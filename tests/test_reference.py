@@ -21,7 +21,7 @@ from lib.book.reference import (
 
 ROOT = Path(__file__).parents[1]
 
-#: Formulas without an example: it takes half a minute, as PRV and PLD compose numerically.
+#: Formulas without an example: its rows compose numerically.
 WITHOUT = {"lib.privacy.budget_table"}
 
 #: Arguments called ``random_state``: scikit-learn's name, in estimators of its kind.

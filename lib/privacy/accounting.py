@@ -3,21 +3,24 @@
 Neighbouring data sets differ by the addition or removal of one example.  Every step takes a Poisson
 sample (each example independently with probability q), adds Gaussian noise of standard deviation
 sigma times the clipping norm to the sum of clipped gradients, and releases the result; all
-intermediate models may be published.  Three accountants bound the (epsilon, delta) of the composed
+intermediate models may be published.  Two accountants bound the (epsilon, delta) of the composed
 steps:
 
 ``"rdp"``
-    Renyi differential privacy (Mironov 2017; Mironov, Talwar and Zhang 2019), by Opacus' formulas.
-    It is the one that P1 uses (P3 has "prv").
-``"prv"``
-    Privacy loss random variables (Gopi, Lee and Wutschitz 2021), by Opacus.
+    Renyi differential privacy (Mironov 2017; Mironov, Talwar and Zhang 2019): the accountant of P1.
+    With orders up to 1024 it proves no epsilon below about log(1 / delta) / 1000.
 ``"pld"``
-    Privacy loss distributions with connect-the-dots (Doroshenko et al. 2022), by dp-accounting:
-    a second library, against which the two others are checked.
+    Privacy loss distributions with connect-the-dots (Doroshenko et al. 2022), nearly tight, and
+    never above the former.  Where all examples take part in all steps it is exact (Balle and Wang
+    2018).
 
-All three give upper bounds; the last two are nearly tight.  Fourier transforms round in double
-precision: the last two charge 2^-52 a step to a delta below a million times that, and give way to
-the first where nothing is left, or where their numerics fail.
+Both give upper bounds, from the smallest noise multipliers to the largest: a right value, or
+infinity where the true one is beyond the range of numbers.  Both rise with the rate and the steps,
+and fall with the noise and delta: "pld" up to its mesh.  That is 1e-4 (1e-5 where epsilon is below
+0.1, finer where a step's losses are) or, where that would take more than a million points, a
+millionth of the losses; with 10^9 steps it adds a tenth to their standard deviation.  Fourier
+transforms round in double precision: "pld" charges 2^-52 a step to a delta below a million times
+that, and gives way to closed forms where nothing is left.
 
 Where the sampling rate, delta or the noise is computed from the number of examples, as in P1, that
 number counts as public; :class:`lib.training.TrainingConfig` takes a rate of its own instead.
@@ -25,25 +28,21 @@ number counts as public; :class:`lib.training.TrainingConfig` takes a rate of it
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from lib.check import check_delta, require_choice, require_finite, require_int, require_number
+from lib.privacy.losses import loss_distributions, mesh_for
+from lib.privacy.renyi import History, epsilon_by_orders, gaussian_bound
 
-ACCOUNTANTS = ("rdp", "prv", "pld")
+ACCOUNTANTS = ("rdp", "pld")
 
-# Opacus' default orders end at 63, which costs tightness for small epsilon.
-_ORDERS = (
-    [1 + x / 10 for x in range(1, 100)]
-    + list(range(11, 64))
-    + [72, 84, 100, 128, 160, 200, 256, 320, 400, 512, 700, 1024]
-)
 _LARGEST_NOISE = 1e5
 _SMALLEST_NOISE = 0.05
+_MOST_STEPS = 2**53  # beyond it floats skip whole numbers
+_LEAST = -744.0  # logarithm of a delta that is above 0 in floating point
+_LARGE = 40.0  # epsilon of a pure mechanism whose other answer is lost to rounding
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class SampledGaussian:
     noise_multiplier : float
         Standard deviation of the noise over the clipping norm, sigma >= 0; 0 is no privacy at all.
     steps : int
-        Number of steps, at least 0.
+        Number of steps, at least 0 and at most 2^53.
     """
 
     sample_rate: float
@@ -67,7 +66,10 @@ class SampledGaussian:
     def __post_init__(self):
         require_finite("sample_rate", self.sample_rate, above=0, at_most=1)
         require_finite("noise_multiplier", self.noise_multiplier, at_least=0)
-        require_int("steps", self.steps, at_least=0)
+        require_int("steps", self.steps, at_least=0, at_most=_MOST_STEPS)
+        for name, kind in (("sample_rate", float), ("noise_multiplier", float), ("steps", int)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
+        require_finite("sample_rate", self.sample_rate, above=0)  # a fraction may round to 0
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class PrivacyLedger:
         ----------
         delta : float
             In [0, 1).  With 0, no subsampled Gaussian mechanism has a finite epsilon.
-        accountant : {"rdp", "prv", "pld"}
+        accountant : {"rdp", "pld"}
             See the module's documentation.
         neighbours : {"add or remove", "replace"}
             ``"replace"``: one example has another content, such as another label, and the same
@@ -111,7 +113,7 @@ class PrivacyLedger:
         float
             0 for an empty ledger, infinity where a step had no noise.
         """
-        check_delta(delta)
+        delta = check_delta(delta)
         require_choice("accountant", accountant, ACCOUNTANTS)
         require_choice("neighbours", neighbours, ("add or remove", "replace"))
         if neighbours == "replace" and accountant != "pld":
@@ -123,24 +125,17 @@ class PrivacyLedger:
             return 0.0
         if delta == 0 or any(sigma == 0 for _, sigma, _ in history):
             return math.inf
-        if neighbours == "replace":
-            return _pld_epsilon(history, _kept(history, float(delta)), True)
         if accountant == "rdp":
-            return _rdp_epsilon(history, float(delta))
-        kept = _kept(history, float(delta))
-        found = math.inf
-        if kept > 0:
-            with suppress(ValueError, RuntimeError):  # Opacus: its domain, or rounding
-                found = {"prv": _prv_epsilon, "pld": _pld_epsilon}[accountant](history, kept)
-        return found if math.isfinite(found) else _rdp_epsilon(history, float(delta))
+            return epsilon_by_orders(history, delta)
+        return _pld_epsilon(history, delta, neighbours == "replace")
 
-    def _history(self) -> tuple[tuple[float, float, int], ...]:
+    def _history(self) -> History:
         """Sampling rate, noise and steps of what took steps, like ones together."""
         merged: dict[tuple[float, float], int] = {}
         for entry in self.entries:
             if entry.steps:
-                key = (float(entry.sample_rate), float(entry.noise_multiplier))
-                merged[key] = merged.get(key, 0) + int(entry.steps)
+                key = (entry.sample_rate, entry.noise_multiplier)
+                merged[key] = merged.get(key, 0) + entry.steps
         return tuple(sorted((q, sigma, steps) for (q, sigma), steps in merged.items()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,7 +160,7 @@ def group_guarantee(
     delta : float
         Of the answer, in (0, 1).
     records : int
-        How many k one person has at most, at least 1.
+        How many k one person has at most, from 1 to 2^53.
     accountant : str
         As for :meth:`PrivacyLedger.epsilon`.
 
@@ -192,7 +187,7 @@ def group_guarantee(
     True
     """
     require_finite("delta", delta, above=0, below=1)
-    require_int("records", records, at_least=1)
+    require_int("records", records, at_least=1, at_most=_MOST_STEPS)
     if records == 1:
         return ledger.epsilon(delta, accountant)
 
@@ -200,14 +195,21 @@ def group_guarantee(
         return ledger.epsilon(math.exp(log_d), accountant)
 
     def fits(log_d: float) -> bool:
-        steps = spent(log_d) * np.arange(records)  # 1 + e^e + ... + e^((k - 1) e)
-        return np.logaddexp.reduce(steps) + log_d <= math.log(delta)
+        e = spent(log_d)
+        if math.isinf(e):
+            return False
+        # log of 1 + e^e + ... + e^((k - 1) e)
+        log_sum = math.log(records)
+        if e > 1e-12:
+            log_sum = (records - 1) * e
+            log_sum += math.log(math.expm1(-records * e) / math.expm1(-e))
+        return log_sum + log_d <= math.log(delta)
 
     high, low = math.log(delta), math.log(delta) - 1.0
-    while not fits(low):
-        high, low = low, low - 2 * (high - low)
-        if low < -600:
-            return math.inf
+    while low > _LEAST and not fits(low):
+        high, low = low, max(_LEAST, low - 2 * (high - low))
+    if low <= _LEAST and not fits(low):
+        return math.inf
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -252,13 +254,13 @@ def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) ->
     pure = tuple(pure)
     for epsilon in pure:
         require_number("pure", epsilon, at_least=0)
-    pure = tuple(sorted(float(epsilon) for epsilon in pure if epsilon))
-    alone = ledger.epsilon(delta, "pld")
-    apart = alone + sum(pure)
-    if not pure or math.isinf(apart) or not any(entry.steps for entry in ledger.entries):
+    delta, pure = float(delta), sorted(float(epsilon) for epsilon in pure if epsilon)
+    apart = ledger.epsilon(delta, "pld") + math.fsum(pure)
+    history, small = ledger._history(), tuple(e for e in pure if e <= _LARGE)
+    if not small or math.isinf(apart) or not history:
         return apart
-    history = ledger._history()
-    return min(apart, _pld_epsilon(history, _kept(history, float(delta)), pure=pure))
+    rest = math.fsum(e for e in pure if e > _LARGE)
+    return min(apart, _by_losses(history, delta, pure=small) + rest)
 
 
 def effective_noise_multiplier(*multipliers: float) -> float:
@@ -282,8 +284,10 @@ def effective_noise_multiplier(*multipliers: float) -> float:
         raise ValueError("multipliers must hold at least one noise multiplier, got none")
     for value in multipliers:
         require_number("multipliers", value, above=0)
-    precision = sum(value**-2 for value in multipliers)
-    return precision**-0.5 if precision else math.inf
+    least = float(min(multipliers))
+    if math.isinf(least):
+        return least
+    return least / math.hypot(*(least / float(value) for value in multipliers))
 
 
 def find_noise_multiplier(
@@ -312,7 +316,7 @@ def find_noise_multiplier(
         Number of such trainings whose results are all released and which share the budget: 5 for
         P1's deep ensemble of five members and for its five SelectiveNets.  Their steps are
         composed.
-    accountant : {"rdp", "prv", "pld"}
+    accountant : {"rdp", "pld"}
         What certifies the budget.
     tolerance : float
         Relative precision of the answer, which errs on the private side.
@@ -331,8 +335,8 @@ def find_noise_multiplier(
     require_number("epsilon", epsilon, above=0)
     check_delta(delta)
     require_finite("sample_rate", sample_rate, above=0, at_most=1)
-    require_int("steps", steps, at_least=1)
-    require_int("releases", releases, at_least=1)
+    require_int("steps", steps, at_least=1, at_most=_MOST_STEPS)
+    require_int("releases", releases, at_least=1, at_most=_MOST_STEPS // steps)
     require_finite("tolerance", tolerance, above=0, at_most=0.1)
     require_choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(epsilon):
@@ -383,91 +387,26 @@ def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
     return high
 
 
-@lru_cache(maxsize=2**18)
-def _renyi(sample_rate: float, noise_multiplier: float, order: float) -> float:
-    from opacus.accountants.analysis import rdp  # here: it loads torch
-
-    return rdp.compute_rdp(q=sample_rate, noise_multiplier=noise_multiplier, steps=1, orders=order)
-
-
-@lru_cache(maxsize=4096)
-def _rdp_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    def bound(place: int) -> float:  # Balle et al. 2020, Theorem 21
-        order = float(_ORDERS[place])
-        renyi = sum(steps * _renyi(q, sigma, order) for q, sigma, steps in history)
-        return renyi - (math.log(delta) + math.log(order)) / (order - 1) + math.log1p(-1 / order)
-
-    # Times (order - 1) it is convex in the order: it falls to its minimum, and then it rises.
-    low, high = 0, len(_ORDERS) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound(middle) <= bound(middle + 1) else (middle + 1, high)
-    return max(0.0, float(bound(low)))
+@lru_cache(maxsize=1024)
+def _pld_epsilon(history: History, delta: float, replace: bool) -> float:
+    found = gaussian_bound(history, delta, 2 if replace else 1)
+    if not replace:
+        found = min(found, epsilon_by_orders(history, delta))
+    if found == 0 or all(q == 1 for q, *_ in history):
+        return found
+    return min(found, _by_losses(history, delta, replace))
 
 
-def _kept(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    """What rounding leaves of a delta: all of it where that is too little to matter."""
-    lost = 2.0**-52 * sum(steps for *_, steps in history)
-    return delta if delta > 1e6 * lost else delta - lost
-
-
-@lru_cache(maxsize=256)
-def _prv_epsilon(history: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    from opacus.accountants import PRVAccountant, analysis  # here, as it is rarely needed
-
-    accountant = PRVAccountant()
-    accountant.history = [(sigma, q, steps) for q, sigma, steps in history]
-    rough, total = _rdp_epsilon(history, delta), sum(steps for *_, steps in history)
-    error = min(0.01, 0.01 * rough) if rough else 0.001  # an absolute error of 0.01 is too coarse
-    # Opacus' own domain, whose Renyi bounds take nearly all of its time (Gopi et al., Remark 5.6).
-    single = [_rdp_epsilon(((q, sigma, 1),), delta / (8000 * total)) for q, sigma, _ in history]
-    reach = 3 + max(_rdp_epsilon(history, delta / 4000), *single, error)
-    mesh = error / math.sqrt(total * math.log(12_000 / delta) / 2)
-    accountant._get_domain = lambda **_: analysis.prv.Domain.create_aligned(-reach, reach, mesh)
-    with np.errstate(divide="ignore"):  # it takes log(1 - q) at q = 1
-        return max(0.0, float(accountant.get_epsilon(delta, eps_error=error)))
-
-
-@lru_cache(maxsize=256)
-def _pld_epsilon(
-    history: tuple[tuple[float, float, int], ...],
-    delta: float,
-    replace: bool = False,
-    pure: tuple[float, ...] = (),
+def _by_losses(
+    history: History, delta: float, replace: bool = False, pure: tuple[float, ...] = ()
 ) -> float:
-    if delta <= 0:
+    lost = 2.0**-52 * sum(steps for *_, steps in history)  # to rounding
+    kept = delta if delta > 1e6 * lost else delta - lost
+    if kept <= 0:
         return math.inf
-    grid = 1e-4 * min(1.0, max(0.1, _rdp_epsilon(history, delta)))  # finer where epsilon is small
-    return float(loss_distribution(history, grid, replace, pure).get_epsilon_for_delta(delta))
-
-
-def loss_distribution(
-    history: tuple[tuple[float, float, int], ...],
-    grid: float,
-    replace: bool = False,
-    pure: tuple[float, ...] = (),
-) -> Any:
-    """dp-accounting's privacy loss distribution, no better than the true one at any epsilon."""
-    from dp_accounting import NeighboringRelation, pld  # here: it loads much of SciPy
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
-
-    total = None
-    which = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
-    for q, sigma, steps in history:
-        one = pld.privacy_loss_distribution.from_gaussian_mechanism(
-            sigma,
-            sampling_prob=q,
-            value_discretization_interval=grid,
-            use_connect_dots=True,
-            neighboring_relation=which,
-        ).self_compose(steps)
-        total = one if total is None else total.compose(one)
-    for epsilon in pure:
-        one = pld.privacy_loss_distribution.from_privacy_parameters(
-            DifferentialPrivacyParameters(epsilon), value_discretization_interval=grid
-        )
-        total = total.compose(one)
-    return total
+    mesh = 1e-4 * min(1.0, max(0.1, epsilon_by_orders(history, delta)))  # finer if epsilon is small
+    sides = loss_distributions(history, mesh_for(history, mesh), replace, pure)
+    return max((side.epsilon(kept) for side in sides), default=math.inf)
 
 
 def budget_table(

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import as_unit, check_delta, require_choice
-from lib.privacy.accounting import PrivacyLedger, loss_distribution
+from lib.privacy.accounting import PrivacyLedger
+from lib.privacy.losses import FINEST, loss_distributions
+from lib.privacy.renyi import History
 
 _NODES = 1024  # epsilons at which a profile is kept
 _FINENESS = 1e-3  # of a loss's variance: what discretisation may add to it
@@ -113,33 +115,28 @@ def trade_off(
 
 
 @lru_cache(maxsize=1024)
-def _of_history(history: tuple[tuple[float, float, int], ...], replace: bool) -> TradeOff:
+def _of_history(history: History, replace: bool) -> TradeOff:
     if not history:
         return _hull(np.zeros(1), np.zeros(1))
-    if min(sigma for _, sigma, _ in history) ** 2 * _MOST_LOSS < 1:
-        return _hull(np.zeros(1), np.ones(1))
+    nothing = _hull(np.zeros(1), np.ones(1))
+    if min(sigma for _, sigma, _ in history) < _MOST_LOSS**-0.5:
+        return nothing
     steps = sum(steps for *_, steps in history)
     # Renyi's divergence of order 2 is about the variance of a step's loss.
-    variance = sum(t * math.log1p(q * q * math.expm1(sigma**-2)) for q, sigma, t in history)
-    grid = 2 * math.sqrt(_FINENESS * variance / steps)
-    found = loss_distribution(history, grid, replace)
-    sides = [side.to_dense_pmf() for side in (found._pmf_remove, found._pmf_add)]
-    last = max(0, *(side._lower_loss + side.size - 1 for side in sides))
-    nodes = np.unique(np.linspace(0, min(last, _MOST_LOSS / grid), _NODES).astype(int))
-    deltas = np.max([_deltas(side, nodes, grid) for side in sides], axis=0)
-    return _hull(nodes * grid, np.minimum(1.0, deltas + 2.0**-52 * steps))
-
-
-def _deltas(side, nodes: npt.NDArray[np.int64], grid: float) -> npt.NDArray[np.float64]:
-    """Hockey-stick divergences at the multiples `nodes` of `grid`."""
-    losses = grid * np.maximum(0, side._lower_loss + np.arange(side.size))
-    upper, lower = (
-        np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-        for mass in (side._probs, side._probs * np.exp(-losses))
-    )
-    beyond = np.clip(nodes + 1 - side._lower_loss, 0, side.size)
-    rest = np.maximum(0, upper[beyond] - np.exp(nodes * grid) * lower[beyond])
-    return side._infinity_mass + rest
+    variance = sum(t * math.log1p(q * q * math.expm1((1 / s) ** 2)) for q, s, t in history)
+    mesh = max(2 * math.sqrt(_FINENESS * variance / steps), FINEST)
+    sides = loss_distributions(history, mesh, replace)
+    if not sides:
+        return nothing
+    mesh = sides[0].mesh
+    profiles = [(max(0, side.first), side.profile()[0], side.infinite) for side in sides]
+    last = max(first + len(found) for first, found, _ in profiles) - 1
+    nodes = np.unique(np.linspace(0, min(last, _MOST_LOSS / mesh), _NODES).astype(int))
+    deltas = [
+        np.where(nodes - first < len(found), found[np.clip(nodes - first, 0, len(found) - 1)], rest)
+        for first, found, rest in profiles
+    ]
+    return _hull(nodes * mesh, np.minimum(1.0, np.max(deltas, axis=0) + 2.0**-52 * steps))
 
 
 def _hull(epsilons: npt.NDArray[np.float64], deltas: npt.NDArray[np.float64]) -> TradeOff:

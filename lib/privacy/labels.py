@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from lib.check import as_array, as_generator, require_choice, require_finite, require_int
+from lib.check import as_array, as_generator, require_choice, require_finite, require_int, same_rows
 from lib.privacy.noise import gaussian_epsilon, gaussian_log_delta, laplace_gain, renyi_epsilon
 from lib.ties import ROUNDING
 
@@ -89,7 +89,7 @@ class LaplaceLabels(_Mechanism):
             Rows sum to 1: the posterior of a uniform prior, see :func:`posterior`.
         """
         inside = np.clip(_matrix("observed", observed), 0.0, 1.0)
-        return _softmax(inside, self.scale / 2)
+        return _softmax(2 * inside, self.scale)
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The smallest epsilon at `delta` of releasing the noisy vectors.
@@ -212,7 +212,7 @@ class GaussianLabels(_Mechanism):
 
         # The mu for which the tail bound of gaussian_epsilon is epsilon: private, nearly tight.
         root = math.sqrt(-2 * log_delta)
-        low = high = 2 * epsilon / (root + math.sqrt(root * root + 2 * epsilon))
+        low = high = max(1e-305, 2 * epsilon / (root + math.sqrt(root * root + 2 * epsilon)))
         while excess(low) > 0:
             low /= 2
         while excess(high) <= 0:
@@ -328,8 +328,8 @@ def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np
     >>> posterior([[0.8, 0.1, 0.1]], prior=[0.2, 0.4, 0.4]).round(3).tolist()
     [[0.667, 0.167, 0.167]]
     """
-    likelihood = _weights("likelihood", likelihood)
-    prior = np.asarray(prior)
+    same_rows(likelihood=likelihood, prior=prior)
+    likelihood, prior = _weights("likelihood", likelihood), as_array("prior", prior)
     if prior.ndim == 1:
         prior = np.broadcast_to(prior, (len(likelihood), len(prior)))
     prior = _weights("prior", prior)
@@ -426,6 +426,7 @@ def rr_with_prior(
     >>> k.tolist()
     [1, 3]
     """
+    same_rows(labels=labels, prior=prior)
     prior = _weights("prior", prior)
     n, n_classes = prior.shape
     labels = _labels(labels, n_classes)
@@ -495,7 +496,7 @@ def _softmax(values: npt.NDArray[np.float64], *divisors: float) -> npt.NDArray[n
 
 def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:
     require_int("n_classes", n_classes, at_least=2)
-    labels = np.asarray(labels)
+    labels = as_array("labels", labels)
     if labels.ndim != 1:
         raise ValueError(f"labels must have shape (n,), got {labels.shape}")
     if not np.issubdtype(labels.dtype, np.integer):
@@ -510,7 +511,9 @@ def _labels(labels: npt.ArrayLike, n_classes: int) -> npt.NDArray[np.int64]:
 
 
 def _one_hot(labels: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.float64]:
-    return np.eye(n_classes)[labels]
+    vectors = np.zeros((len(labels), n_classes))
+    vectors[np.arange(len(labels)), labels] = 1
+    return vectors
 
 
 def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -11,8 +11,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 def laplace_gain(delta: float) -> float:
     """The h >= 0 with (1 + h/4) exp(-h/2) = 1 - delta: by how much delta lowers epsilon."""
-    if delta == 0:
-        return 0.0
+    if delta < 1e-8:  # 1 - delta would round; the next term is of the third order
+        return 4 * delta
     # With v = 1 + h/4 >= 1 the equation reads -2v exp(-2v) = -2 (1 - delta) exp(-2).
     v = -float(lambertw(-2 * (1 - delta) * math.exp(-2), -1).real) / 2
     return max(0.0, 4 * (v - 1))
@@ -26,18 +26,20 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """
     a = (epsilon / mu - mu / 2) / math.sqrt(2)
     b = (epsilon / mu + mu / 2) / math.sqrt(2)
+    log_mass = float(log_ndtr(-math.sqrt(2) * a))
     if mu > 0.01:
-        gap = 1 - float(erfcx(b) / erfcx(a))
-    else:  # the difference of almost equal numbers: integrate -erfcx' from a to b
-        x = a + (b - a) * (1 + _NODES) / 2
-        slope = 2 / math.sqrt(math.pi) - 2 * x * erfcx(x)
-        gap = float(_WEIGHTS @ slope) / 2 * mu / math.sqrt(2) / float(erfcx(a))
+        return log_mass + math.log(max(1 - float(erfcx(b) / erfcx(a)), 1e-300))
+    # The difference of almost equal numbers: integrate -erfcx' from a to b.
+    x = a + (b - a) * (1 + _NODES) / 2
+    slope = float(_WEIGHTS @ (2 / math.sqrt(math.pi) - 2 * x * erfcx(x))) / 2
     # Far out, where rounding leaves nothing, delta is below any that is asked for.
-    return float(log_ndtr(-math.sqrt(2) * a)) + math.log(max(gap, 1e-300))
+    return log_mass + math.log(mu / math.sqrt(2)) + math.log(max(slope / float(erfcx(a)), 1e-300))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The epsilon of a Gaussian mechanism at `delta`, by Balle and Wang 2018, Theorem 8."""
+    if mu < 1e-307:  # at epsilon = 0, delta is 0.4 mu, and no delta is so small
+        return 0.0
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:
@@ -57,6 +59,7 @@ def renyi_epsilon(mu: float, delta: float) -> float:
     """The same from its Renyi divergences, at the best real order."""
     if math.isinf(mu * mu):
         return math.inf
+    mu = max(mu, 1e-150)  # of which the square is still above 0
 
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)

@@ -39,11 +39,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
 
-from lib.check import as_flags, require_finite, require_int
+from lib.check import as_array, as_flags, require_finite, require_int, same_rows
 from lib.privacy.labels import multi_stage_parts
 
 # dp-accounting's conversion needs orders above 1.01; data-dependent optima lie far out.
 _ORDERS = 1 + np.geomspace(0.011, 1e4, 160)
+_MOST_VOTES = 2**53  # beyond it floats skip whole numbers
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
     [[2, 1, 0], [0, 1, 2]]
     """
     require_int("n_classes", n_classes, at_least=1)
-    predictions = np.asarray(predictions)
+    predictions = as_array("predictions", predictions)
     if predictions.ndim != 2 or len(predictions) == 0:
         raise ValueError(
             "predictions must have shape (n_teachers, n_queries) with at least one teacher, got"
@@ -342,8 +343,10 @@ def pate_epsilon(
     (True, 0.66)
     """
     require_finite("delta", delta, above=0, below=1)
+    same_rows(votes=votes, answered=answered, asked=asked)
     votes = _check_run(votes, sigma1, sigma2, threshold)
-    asked, answered = _check_masks(len(votes), asked, np.asarray(answered))
+    answered = as_flags("answered", answered, len(votes))
+    asked, answered = _check_masks(len(votes), asked, answered)
     checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
     answers = gnmax_rdp(votes[answered], sigma2, _ORDERS)
     total = checks + answers.sum(axis=0)
@@ -383,7 +386,7 @@ def _check_run(
     require_finite("sigma1", sigma1, above=0)
     require_finite("sigma2", sigma2, above=0)
     require_finite("threshold", threshold)
-    votes = np.asarray(votes)
+    votes = as_array("votes", votes)
     if votes.ndim != 2 or votes.shape[1] == 0:
         raise ValueError(
             "votes must have shape (n_queries, n_classes) with at least one class, got shape"
@@ -396,6 +399,11 @@ def _check_run(
         sums = votes.sum(axis=1)
         if votes.min() < 0:
             raise ValueError(f"votes must not be negative, got {votes.min()}")
+        if votes.max() > _MOST_VOTES // votes.shape[1]:
+            raise ValueError(
+                f"votes must be of at most 2^53 teachers, got {votes.max()} for one class of"
+                f" {votes.shape[1]}"
+            )
         if sums.min() < 1 or sums.min() != sums.max():
             raise ValueError(
                 "votes must hold one vote of each teacher in every row, got rows of"

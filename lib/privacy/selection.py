@@ -15,13 +15,8 @@ import numpy.typing as npt
 from scipy import optimize
 
 from lib.check import as_generator, require_finite, require_int
-from lib.privacy.accounting import (
-    _ORDERS,
-    PrivacyLedger,
-    SampledGaussian,
-    _renyi,
-    find_noise_multiplier,
-)
+from lib.privacy.accounting import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.privacy.renyi import ORDERS, renyi_divergence
 
 
 def _check_trials(mean_trials: float, shape: float) -> None:
@@ -74,9 +69,10 @@ def selection_epsilon(
 
 @lru_cache(maxsize=4096)
 def _epsilon(entries, delta: float, mean_trials: float, shape: float) -> float:
-    orders = np.array([order for order in map(float, _ORDERS) if order >= 1.5])
+    orders = np.array([order for order in map(float, ORDERS) if order >= 1.5])
     trial = sum(
-        each.steps * np.array([_renyi(each.sample_rate, each.noise_multiplier, a) for a in orders])
+        each.steps
+        * np.array([renyi_divergence(each.sample_rate, each.noise_multiplier, a) for a in orders])
         for each in entries
     )
     stopping = _stopping_probability(mean_trials, shape)

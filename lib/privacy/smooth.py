@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
-from lib.check import as_generator, as_matrix, require_finite, require_int
+from lib.check import as_generator, as_vector, require_finite, require_int, same_rows
 from lib.privacy.pate import (
     _ORDERS,
     _check_masks,
@@ -30,6 +30,7 @@ from lib.privacy.pate import (
 _SHARE = 0.1  # of the cost without the votes, that a release costs
 _GRID = 2000  # points at which the conditions of the analysis are checked
 _MOST = 1e300  # of -log q
+_DISTANCES = 2000  # at which sensitivities are bounded; what is farther has the largest of all
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def smooth_noise_rdp(beta: float, noise: float, order: float) -> float:
     w = 1 - (order - 1) * math.expm1(min(2 * beta, 700.0))
     if w <= 0:
         return math.inf
-    return order / (2 * noise**2 * w) - beta - math.log(w) / (2 * (order - 1))
+    found = order / w / noise / noise / 2 - beta - math.log(w) / (2 * (order - 1))
+    return max(0.0, found)
 
 
 def smooth_sensitivity(bounds: npt.ArrayLike, beta: float) -> float:
@@ -111,7 +113,7 @@ def smooth_sensitivity(bounds: npt.ArrayLike, beta: float) -> float:
     Parameters
     ----------
     bounds : array_like of float, (n_distances,)
-        On the local sensitivity of everything at distance 0, 1, ...
+        Not negative: on the local sensitivity of everything at distance 0, 1, ...
     beta : float
         At least 0.
 
@@ -125,8 +127,11 @@ def smooth_sensitivity(bounds: npt.ArrayLike, beta: float) -> float:
     0.607
     """
     require_finite("beta", beta, at_least=0)
-    (bounds,) = as_matrix("bounds", np.asarray(bounds)[None])
-    return float(np.max(np.exp(-beta * np.arange(len(bounds))) * bounds))
+    bounds = as_vector("bounds", bounds)
+    if bounds.min() < 0:
+        raise ValueError(f"bounds must not be negative, got {bounds.min()}")
+    away = np.minimum(beta, 1e300) * np.minimum(np.arange(len(bounds)), 1e6)
+    return float(np.max(np.exp(-np.minimum(away, 800.0)) * bounds))
 
 
 def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.ndarray:
@@ -139,12 +144,14 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
     Proposition 13 has conditions (C5 and C6 of section B.4.2), checked on a grid.  Where they fail,
     all bounds are order / sigma2^2, which no cost exceeds.
 
-    Shape (n_queries, n_teachers); from the first distance on that reaches [q1, q0], or passes it,
-    all are the largest (the authors' program has the value beyond it once where it is passed).
+    Shape (n_queries, n_teachers), of 2000 teachers at most: the last column stands for all that
+    are farther and has the largest of all.  From the first distance on that reaches [q1, q0], or
+    passes it, all are the largest (the authors' program has the value beyond it once where it is
+    passed).
     """
     votes = np.asarray(votes)
     n, classes = votes.shape
-    teachers = int(votes[0].sum()) if n else 0
+    teachers = min(_DISTANCES, int(votes[0].sum())) if n else 0
     if not (classes > 1 and all(conditions(sigma2, classes, order))):
         return np.full((n, teachers), _independent(sigma2, order) if classes > 1 else 0.0)
     top, least = log_q0(sigma2, order), log_q1(sigma2, classes, order)
@@ -195,18 +202,24 @@ def threshold_sensitivity_at(
     """
     votes = np.asarray(votes)
     teachers = int(votes[0].sum()) if len(votes) else 0
-    costs = threshold_rdp(np.arange(teachers + 1)[:, None], sigma1, threshold, [order])[:, 0]
-    steps = np.abs(np.diff(costs))
-    local = np.maximum(np.append(steps, 0), np.append(0, steps))
-    local[0] = 0  # somebody has a vote
     largest, inverse = np.unique(votes.max(axis=1), return_inverse=True)
-    away = np.arange(teachers)
-    up, down = largest[:, None] + away, largest[:, None] - away
-    bounds = np.maximum(
-        np.where(up <= teachers, local[np.minimum(up, teachers)], 0),
-        np.where(down >= 1, local[np.maximum(down, 0)], 0),
-    )
+    away = np.arange(min(teachers, _DISTANCES))
+    bounds = np.zeros((len(largest), len(away)))
+    for row, most in enumerate(largest):
+        for counts in (most + away, most - away):
+            local = _changes(counts, teachers, sigma1, threshold, order)
+            bounds[row] = np.maximum(bounds[row], local)
+    if teachers > _DISTANCES:
+        bounds[:, -1] = _independent(math.sqrt(2) * sigma1, order)
     return bounds[inverse]
+
+
+def _changes(counts, teachers: int, sigma1: float, threshold: float, order: float) -> np.ndarray:
+    """What the check's cost changes by to the larger or smaller neighbour of a largest count."""
+    around = np.clip(counts[:, None] + np.array([-1, 0, 1]), 0, teachers)
+    cost = threshold_rdp(around.reshape(-1, 1), sigma1, threshold, [order]).reshape(around.shape)
+    local = np.abs(np.diff(cost, axis=1)).max(axis=1)
+    return np.where((counts >= 1) & (counts <= teachers), local, 0.0)  # somebody has a vote
 
 
 def publish_epsilon(
@@ -220,12 +233,20 @@ def publish_epsilon(
     *,
     seed: int | np.random.Generator,
 ) -> PublishedCost:
-    """Epsilon of a run of Confident-GNMax by its votes, with noise, so that it may be published.
+    """Epsilon of a run of Confident-GNMax that may be published: by its votes with noise, or free.
+
+    Free is the guarantee without the votes (``data_independent`` of
+    :func:`lib.privacy.pate_epsilon`, with `answered` as here).  The smaller of the two is returned.
 
     The order is the best one of the cost without the votes, beta half of what it allows (w = 1/2 in
     :func:`smooth_noise_rdp`), and the noise such that the release costs a tenth of the cost without
-    the votes: all three are public.  What is published is below the cost with the release about as
-    often as above it.
+    the votes: all three are public.  What is published by the votes is below the cost with the
+    release about as often as above it.
+
+    Where a release would cost as much as the whole run without the votes (no query, for one), the
+    free guarantee is returned whatever the votes.  Elsewhere the noise decides which of the two is:
+    the free one is proven for the answers, and the answers together with the number returned, which
+    tells that the other was no smaller, cost at most `noise_rdp` more at the order of the release.
 
     Parameters
     ----------
@@ -241,7 +262,7 @@ def publish_epsilon(
     Returns
     -------
     PublishedCost
-        Infinite where the cost without the votes is.
+        Infinite where the cost without the votes is; 0 without a query.
 
     References
     ----------
@@ -253,6 +274,7 @@ def publish_epsilon(
     >>> cost.low < cost.epsilon < cost.high, cost.exact < cost.high
     (True, True)
     """
+    same_rows(votes=votes, answered=answered, asked=asked)
     votes = _check_run(votes, sigma1, sigma2, threshold)
     require_finite("delta", delta, above=0, below=1)
     if np.ndim(answered) == 0:
@@ -260,7 +282,7 @@ def publish_epsilon(
         most, (asked, _) = int(answered), _check_masks(len(votes), asked, None)
         rows = asked
     else:
-        asked, rows = _check_masks(len(votes), asked, np.asarray(answered))
+        asked, rows = _check_masks(len(votes), asked, answered)
         most = int(rows.sum())
     z = np.array([ndtri(0.025), as_generator(seed).standard_normal(), ndtri(0.975)])
     independent = 0.0
@@ -269,7 +291,7 @@ def publish_epsilon(
             independent += count * _independent(sigma, 1.0)
     if not math.isfinite(independent):
         return PublishedCost(*[math.inf] * 4, float(_ORDERS[0]), math.inf, math.inf)
-    order = _best_order(independent, delta)
+    order, free = _best_order(independent, delta)
     beta = math.log1p(0.5 / (order - 1)) / 2  # w = 1/2
     fixed = math.log(2) / (2 * (order - 1)) - beta  # of the release, however large the noise
     price = max(_SHARE * independent * order, 2 * fixed)
@@ -281,10 +303,13 @@ def publish_epsilon(
     bounds = threshold_sensitivity(votes, sigma1, threshold, order)[asked].sum(axis=0)
     bounds = bounds + _dearest(gnmax_sensitivity(votes, sigma2, order)[rows], most)
     smooth = smooth_sensitivity(bounds, beta) if len(votes) else 0.0
-    low, published, high = (
-        _epsilon(max(0.0, cost) + price, order, delta) for cost in exact + smooth * noise * z
-    )
     alone = _epsilon(exact, order, delta)
+    if price >= independent * order:
+        return PublishedCost(free, free, free, alone, order, 0.0, smooth)
+    low, published, high = (
+        min(free, _epsilon(max(0.0, cost) + price, order, delta))
+        for cost in exact + smooth * noise * z
+    )
     return PublishedCost(published, low, high, alone, order, price, smooth)
 
 
@@ -300,7 +325,10 @@ def log_q0(sigma: float, order: float) -> float:
     The largest q below which Theorem 6 of Papernot et al. 2018 says less, up to a bound within
     which its conditions hold; minus infinity where there is none.
     """
-    high = -(max(1 + 1 / sigma, (order - 0.99) / sigma) ** 2)
+    least = max(1 + 1 / sigma, (order - 0.99) / sigma)
+    if least > math.sqrt(_MOST):
+        return -math.inf
+    high = -(least**2)
 
     def says_less(log_q: float) -> bool:
         return likely_outcome_rdp([log_q], sigma, [order])[0, 0] < _independent(sigma, order)
@@ -374,11 +402,14 @@ def _dearest(costs: np.ndarray, most: int) -> np.ndarray:
     return np.sort(costs, axis=0)[::-1][:most].sum(axis=0)
 
 
-def _best_order(independent: float, delta: float) -> float:
-    """Of a cost of `independent` times the order."""
+def _best_order(independent: float, delta: float) -> tuple[float, float]:
+    """Of a cost of `independent` times the order; and the epsilon there."""
     from dp_accounting.rdp import compute_epsilon  # here: it loads much of SciPy
 
-    return float(compute_epsilon(_ORDERS, independent * _ORDERS, delta)[1])
+    if independent == 0:
+        return float(_ORDERS[-1]), 0.0
+    epsilon, order = compute_epsilon(_ORDERS, independent * _ORDERS, delta)
+    return float(order), float(epsilon)
 
 
 def _epsilon(cost: float, order: float, delta: float) -> float:

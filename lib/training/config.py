@@ -60,7 +60,8 @@ class TrainingConfig:
         Privacy budget at `delta` of all `releases` together; infinity is plain SGD on Poisson
         samples, without clipping or noise.
     delta : float, optional
-        In [0, 1); 1 / (number of training examples) if not given, as in P1.
+        In [0, 1); 1 / (number of training examples) if not given, as in P1.  To be given for a
+        private training on one example.
     noise_multiplier : float, optional
         Use this one instead of the smallest that keeps `epsilon`, which must then be infinite (the
         default): what was spent stands in the result's ledger.
@@ -70,7 +71,7 @@ class TrainingConfig:
     releases : int
         Number of trainings that share the budget, see
         :func:`lib.privacy.find_noise_multiplier`.
-    accountant : {"rdp", "prv", "pld"}
+    accountant : {"rdp", "pld"}
         What finds the noise multiplier.
     batch_size : int
         *Expected* batch size; the sampling probability is this over the number of examples.
@@ -353,6 +354,10 @@ def plan(config: TrainingConfig, n_train: int) -> Plan:
             f" {config.batch_size}"
         )
     delta = 1 / n_train if config.delta is None else float(config.delta)
+    if delta == 1:  # of one example
+        if config.private:
+            raise ValueError("delta must be given for one training example, as 1 / 1 is too large")
+        delta = 0.0  # nothing is spent at any delta but infinity
     rate = config.batch_size / n_train
     if config.sample_rate is not None:
         rate = float(config.sample_rate)

@@ -153,10 +153,10 @@ def configs(spec, models, steps):
 
 def spent(ours, steps, rate):
     """Epsilon by the book's ledger and by Opacus' accountant at the ledger's orders."""
-    from lib.privacy.accounting import _ORDERS
+    from lib.privacy.renyi import ORDERS
 
-    curve = rdp.compute_rdp(q=rate, noise_multiplier=NOISE, steps=steps, orders=_ORDERS)
-    theirs, _ = rdp.get_privacy_spent(orders=_ORDERS, rdp=curve, delta=DELTA)
+    curve = rdp.compute_rdp(q=rate, noise_multiplier=NOISE, steps=steps, orders=ORDERS)
+    theirs, _ = rdp.get_privacy_spent(orders=ORDERS, rdp=curve, delta=DELTA)
     return max(abs(each.epsilon - theirs) for each in ours), 1e-9 * theirs
 
 

@@ -1,8 +1,11 @@
 """Privacy accounting, through the ledger that all trainings carry, against other accountants.
 
+Our divergences are closed forms or a quadrature; Opacus' are another series, cut off where a term
+is e^-30.
+
 dp-accounting's own RDP is compared at whole orders alone: at fractional ones its version 0.6 is an
 upper bound that may be far above the divergence (30% at order 1.5, noise 1.45 and rate 0.107),
-while Opacus' formula, ours, agrees with a quadrature of the definition.
+while Opacus' formula and ours agree with a quadrature of the definition.
 """
 
 import math
@@ -11,16 +14,19 @@ import numpy as np
 from agreements import agreement, check
 from dp_accounting import (
     GaussianDpEvent,
+    NeighboringRelation,
     PoissonSampledDpEvent,
     SelfComposedDpEvent,
     get_epsilon_gaussian,
 )
+from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
+from opacus.accountants.analysis import rdp
 from scipy import special
 
 from lib.audit import true_best_epsilon
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
-from lib.privacy.accounting import _ORDERS
+from lib.privacy.renyi import ORDERS
 
 # Sampling rate, steps, delta and noise multipliers of the book's trainings: the noise is what
 # find_noise_multiplier gives, by RDP and to three digits, for the epsilons in the comment.
@@ -44,11 +50,8 @@ LONG = (
 )
 #: Histories with several kinds of steps.
 MIXED = ((0.1, 2.0, 100), (0.02, 1.0, 300), (0.1, 4.0, 100))
-# PRV is accurate to 0.01 (lib.training asks for the smaller of that and a hundredth of RDP's
-# epsilon): it returns the upper end of an interval of half that width on either side of its
-# estimate, and that holds the truth; PLD is at most the truth plus its error of discretisation,
-# far below.
-WITHIN = 2 * 0.01
+# Both discretise by connect-the-dots on one mesh, and truncate tails of 1e-15 differently.
+WITHIN = 1e-5
 
 
 def ledgers(grid, mixed=()):
@@ -69,7 +72,7 @@ def renyi(rate, sigma):
     """
     step = sigma / 20
     found = []
-    for order in _ORDERS:
+    for order in ORDERS:
         x = np.arange(-12 * sigma, order + 12 * sigma, step)
         log = order * np.logaddexp(
             math.log1p(-rate), math.log(rate) + (2 * x - 1) / (2 * sigma**2)
@@ -82,48 +85,80 @@ def renyi(rate, sigma):
 def by_quadrature(ledger, delta, whole=False):
     """Epsilon by Canonne, Kamath and Steinke's conversion (2020, Proposition 12)."""
     total = sum(e.steps * renyi(e.sample_rate, e.noise_multiplier) for e in ledger.entries)
-    a = np.array(_ORDERS)
+    a = np.array(ORDERS)
     found = total + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
     return float(found[a == np.round(a)].min() if whole else found.min())
 
 
 def by_dp_accounting(ledger, delta):
     """Epsilon by RDP at whole orders."""
-    other = RdpAccountant(orders=[a for a in _ORDERS if a == int(a) and a > 1])
+    other = RdpAccountant(orders=[a for a in ORDERS if a == int(a) and a > 1])
     for e in ledger.entries:
         event = PoissonSampledDpEvent(e.sample_rate, GaussianDpEvent(e.noise_multiplier))
         other.compose(SelfComposedDpEvent(event, e.steps))
     return other.get_epsilon(delta)
 
 
+def by_opacus(ledger, delta):
+    """Epsilon by RDP at the same orders."""
+    spent = sum(
+        rdp.compute_rdp(
+            q=e.sample_rate, noise_multiplier=e.noise_multiplier, steps=e.steps, orders=ORDERS
+        )
+        for e in ledger.entries
+    )
+    return rdp.get_privacy_spent(orders=ORDERS, rdp=spent, delta=delta)[0]
+
+
+def by_losses(ledger, delta, neighbours=NeighboringRelation.ADD_OR_REMOVE_ONE):
+    """Epsilon by dp-accounting's PLD, on a mesh of 1e-4 (1e-5 for small epsilon)."""
+    total = None
+    for e in ledger.entries:
+        one = privacy_loss_distribution.from_gaussian_mechanism(
+            e.noise_multiplier,
+            sampling_prob=e.sample_rate,
+            value_discretization_interval=1e-4 * min(1.0, max(0.1, ledger.epsilon(delta))),
+            use_connect_dots=True,
+            neighboring_relation=neighbours,
+        ).self_compose(e.steps)
+        total = one if total is None else total.compose(one)
+    return total.get_epsilon_for_delta(delta)
+
+
 def compare(grid, mixed=()):
     """All accountants of the ledger, at every training of a grid."""
     every = list(ledgers(grid, mixed))
-    rdp, prv, pld = (
+    renyis, pld = (
         np.array([ledger.epsilon(delta, name) for ledger, delta in every])
-        for name in ("rdp", "prv", "pld")
+        for name in ("rdp", "pld")
     )
     exact = [by_quadrature(ledger, delta) for ledger, delta in every]
     whole = [by_dp_accounting(ledger, delta) for ledger, delta in every]
-    # Opacus stops its series at terms of e^-30.
-    yield agreement("epsilon by RDP", "quadrature", rdp, exact, 1e-6, "relative")
+    yield agreement("epsilon by RDP", "quadrature", renyis, exact, 1e-9, "relative")
+    opacus = [by_opacus(ledger, delta) for ledger, delta in every]
+    # It stops its series at terms of e^-30.
+    yield agreement("epsilon by RDP", "Opacus", renyis, opacus, 1e-6, "relative")
     # Whole orders are some of all orders: theirs is larger, but for rounding.
-    above = np.maximum(0, rdp / whole - 1)
+    above = np.maximum(0, renyis / whole - 1)
     yield agreement("RDP at all orders", "dp-accounting, whole", above, 0 * above, 1e-9)
     # The two references are the same where the second one is exact.
     same = [by_quadrature(ledger, delta, whole=True) for ledger, delta in every]
     yield agreement(
         "quadrature, whole orders", "dp-accounting, whole", same, whole, 1e-6, "relative"
     )
-    yield agreement("epsilon by PRV", "dp-accounting's PLD", prv, pld, WITHIN)
+    losses = [by_losses(ledger, delta) for ledger, delta in every]
+    yield agreement("epsilon by PLD", "dp-accounting", pld, losses, WITHIN, "relative")
+    replaced = [ledger.epsilon(delta, "pld", neighbours="replace") for ledger, delta in every]
+    losses = [by_losses(ledger, delta, NeighboringRelation.REPLACE_ONE) for ledger, delta in every]
+    yield agreement("the same, replaced", "dp-accounting", replaced, losses, WITHIN, "relative")
     # No bound by RDP is below what is nearly exact.
-    above = np.maximum(0, np.r_[pld - rdp, prv - rdp - WITHIN])
-    yield agreement("PLD and PRV beyond RDP", "0", above, 0 * above, 0.0)
+    above = np.maximum(0, pld - renyis)
+    yield agreement("PLD beyond RDP", "0", above, 0 * above, 0.0)
 
 
 @check
 def accountants():
-    """Opacus' RDP and PRV and dp-accounting's RDP and PLD, for the quick profile."""
+    """Opacus' RDP and dp-accounting's RDP and PLD, for the quick profile."""
     yield from compare(GRID)
 
 

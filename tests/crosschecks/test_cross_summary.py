@@ -69,13 +69,14 @@ def test_accountants_agree_for_the_other_profiles():
 
 
 def test_a_wrong_accountant_would_be_seen():
-    """Half the steps, or RDP in place of PRV, are beyond the tolerances."""
+    """Half the steps, or RDP in place of PLD, are beyond the tolerances."""
     (ledger, delta), *_ = against_accountants.ledgers(against_accountants.GRID[2:3])
     half = PrivacyLedger(tuple(replace(e, steps=e.steps // 2) for e in ledger.entries))
     exact = against_accountants.by_quadrature(ledger, delta)
     assert not agreement("", "", half.epsilon(delta), exact, 1e-6, "relative").holds
-    prv = ledger.epsilon(delta, "prv")
-    assert not agreement("", "", ledger.epsilon(delta), prv, against_accountants.WITHIN).holds
+    pld = ledger.epsilon(delta, "pld")
+    rdp = ledger.epsilon(delta)
+    assert not agreement("", "", rdp, pld, against_accountants.WITHIN, "relative").holds
 
 
 @pytest.mark.parametrize(

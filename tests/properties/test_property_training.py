@@ -67,14 +67,12 @@ def test_larger_samples_cost_more(pair, sigma, count, delta):
     assert small <= large * (1 + 1e-6)  # Opacus has one formula below a rate of 1, one at 1
 
 
-@pytest.mark.parametrize("accountant", ["prv", "pld"])
-def test_tight_accountants_are_monotone_too(accountant):
-    """Each step of the chains is larger than twice PRV's error."""
+def test_the_tight_accountant_is_monotone_too():
     base = {"rate": 1.0, "sigma": 20.0, "count": 100, "delta": 1e-4}
     chains = {"rate": (0.5, 1.0), "count": (20, 100), "sigma": (40.0, 20.0), "delta": (1e-2, 1e-4)}
     for name, values in chains.items():
-        low, high = (spent(**base | {name: value}, accountant=accountant) for value in values)
-        assert 0 <= low < high - 0.04, (name, low, high)
+        low, high = (spent(**base | {name: value}, accountant="pld") for value in values)
+        assert 0 <= low < high, (name, low, high)
 
 
 def test_the_noise_found_is_monotone():

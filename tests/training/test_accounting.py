@@ -37,7 +37,6 @@ def test_full_batches_against_the_exact_gaussian_mechanism(sigma, steps):
     ledger = PrivacyLedger((SampledGaussian(1.0, sigma, steps),))
     exact = gaussian_epsilon(sigma, steps, 1e-5)
     assert ledger.epsilon(1e-5, "pld") == pytest.approx(exact, rel=2e-3)
-    assert ledger.epsilon(1e-5, "prv") == pytest.approx(exact, rel=3e-2)
     assert exact <= ledger.epsilon(1e-5, "pld") <= ledger.epsilon(1e-5, "rdp") <= 1.3 * exact + 0.1
 
 
@@ -62,7 +61,6 @@ def test_one_subsampled_step_against_brute_force():
     exact = brentq(lambda e: spent(e) - delta, 0.01, 20)
     ledger = PrivacyLedger((SampledGaussian(q, sigma, 1),))
     assert ledger.epsilon(delta, "pld") == pytest.approx(exact, rel=1e-3)
-    assert ledger.epsilon(delta, "prv") == pytest.approx(exact, rel=3e-2)
     assert ledger.epsilon(delta, "rdp") >= exact
 
 
@@ -80,55 +78,50 @@ def test_noise_found_keeps_the_budget_and_wastes_little(epsilon, n, batch, steps
     assert less.epsilon(delta) > epsilon
 
 
-@pytest.mark.parametrize("accountant", ["prv", "pld"])
-def test_noise_by_a_tighter_accountant(accountant):
+def test_noise_by_the_tighter_accountant():
     arguments = (3.0, 1 / 1200, 128 / 1200, 400)
-    sigma = find_noise_multiplier(*arguments, accountant=accountant, tolerance=1e-2)
+    sigma = find_noise_multiplier(*arguments, accountant="pld", tolerance=1e-2)
     assert sigma < find_noise_multiplier(*arguments)
     ledger = PrivacyLedger((SampledGaussian(128 / 1200, sigma, 400),))
-    assert 2.9 < ledger.epsilon(1 / 1200, accountant) <= 3.0
+    assert 2.9 < ledger.epsilon(1 / 1200, "pld") <= 3.0
 
 
 def test_composition_is_the_sum_of_steps():
     one = PrivacyLedger((SampledGaussian(0.1, 2.0, 100),))
     five = one.compose(one, one, one, one)
     together = PrivacyLedger((SampledGaussian(0.1, 2.0, 500),))
-    for accountant in ("rdp", "prv", "pld"):
+    for accountant in ("rdp", "pld"):
         assert five.epsilon(1e-4, accountant) == together.epsilon(1e-4, accountant)
     assert five.epsilon(1e-4) < 5 * one.epsilon(1e-4)
 
 
 def test_composition_of_different_mechanisms_needs_no_order():
     a, b = SampledGaussian(0.1, 2.0, 100), SampledGaussian(0.1, 1.5, 30)
-    for accountant in ("rdp", "prv", "pld"):
+    for accountant in ("rdp", "pld"):
         both = PrivacyLedger((a, b)).epsilon(1e-4, accountant)
         assert both == PrivacyLedger((b, a)).epsilon(1e-4, accountant)
         assert both > max(PrivacyLedger((m,)).epsilon(1e-4, accountant) for m in (a, b))
 
 
+@pytest.mark.parametrize("rate", [1.0, 1 - 1e-9])
 @pytest.mark.parametrize("delta", [1e-13, 3e-12, 1e-9])
-@pytest.mark.parametrize("accountant", ["pld", "prv"])
-def test_no_accountant_is_below_the_exact_value_by_rounding(delta, accountant):
+def test_no_accountant_is_below_the_exact_value_by_rounding(delta, rate):
     """Ten thousand full-batch steps with noise 100: one Gaussian mechanism with mu = 1."""
-    found = PrivacyLedger((SampledGaussian(1.0, 100.0, 10_000),)).epsilon(delta, accountant)
+    found = PrivacyLedger((SampledGaussian(rate, 100.0, 10_000),)).epsilon(delta, "pld")
     exact = gaussian_epsilon(100.0, 10_000, delta)
     assert exact * (1 - 1e-6) <= found <= 1.3 * exact
 
 
-@pytest.mark.parametrize(
-    "accountant",
-    ["pld", pytest.param("prv", marks=pytest.mark.long)],  # a minute of searching
-)
-def test_noise_is_found_where_renyis_accountant_finds_none(accountant):
+def test_noise_is_found_where_renyis_accountant_finds_none():
     arguments = (0.003, 1e-5, 0.01, 100)
     with pytest.raises(ValueError, match=r"cannot be reached .* by 'rdp'"):
         find_noise_multiplier(*arguments)
-    sigma = find_noise_multiplier(*arguments, accountant=accountant, tolerance=1e-2)
+    sigma = find_noise_multiplier(*arguments, accountant="pld", tolerance=1e-2)
     assert 50 < sigma < 100
     ledger = PrivacyLedger((SampledGaussian(0.01, sigma, 100),))
-    assert ledger.epsilon(1e-5, accountant) <= 0.003
+    assert ledger.epsilon(1e-5, "pld") <= 0.003
     less = PrivacyLedger((SampledGaussian(0.01, 0.97 * sigma, 100),))
-    assert less.epsilon(1e-5, accountant) > 0.003
+    assert less.epsilon(1e-5, "pld") > 0.003
 
 
 def test_replacing_one_example():
@@ -165,7 +158,7 @@ def test_a_group_of_records():
         assert value == pytest.approx((k * e)[fits].min(), rel=1e-2)
     # No delta is small enough, or the numerics fail: an answer, and not an error.
     wild = PrivacyLedger((SampledGaussian(1.0, 1 / 3, 1),))
-    for accountant in ("rdp", "prv"):
+    for accountant in ("rdp", "pld"):
         assert group_guarantee(wild, 1e-5, 2, accountant) < math.inf
 
 
@@ -251,5 +244,5 @@ def test_bad_input(change, message):
 
 
 def test_epsilon_is_never_negative():
-    for accountant in ("rdp", "prv", "pld"):
+    for accountant in ("rdp", "pld"):
         assert PrivacyLedger((SampledGaussian(1.0, 100.0, 1),)).epsilon(0.1, accountant) >= 0

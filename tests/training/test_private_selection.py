@@ -15,7 +15,7 @@ from lib.privacy import (
     selection_epsilon,
     selection_noise_multiplier,
 )
-from lib.privacy.accounting import _ORDERS
+from lib.privacy.renyi import ORDERS
 
 PLAN = (1e-5, 0.01, 500)
 SHAPES = [0.0, 0.5, 1.0, 4.0]
@@ -137,7 +137,7 @@ def test_dp_accounting_says_the_same(mean, shape):
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
-    orders = [order for order in map(float, _ORDERS) if order >= 2]  # it fails to converge below
+    orders = [order for order in map(float, ORDERS) if order >= 2]  # it fails to converge below
     step = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.2))
     accountant = RdpAccountant(orders)
     trial = dp_event.SelfComposedDpEvent(step, 500)

@@ -276,8 +276,8 @@ def test_order_and_noise_do_not_depend_on_the_votes():
 
 
 def test_releases_of_neighbours_diverge_by_no_more_than_is_charged():
-    """Through the public door: noise from the interval, of votes and of one teacher changed."""
-    rng, z, ratios = np.random.default_rng(3), stats.norm.ppf(0.975), []
+    """Noise by its charge, in units of the smooth sensitivity; votes and one teacher changed."""
+    rng, ratios = np.random.default_rng(3), []
     for trial in range(60):
         votes = some_votes(trial, queries=6)
         changed = []
@@ -289,7 +289,10 @@ def test_releases_of_neighbours_diverge_by_no_more_than_is_charged():
             cost = publish_epsilon(given, **RUN, answered=6, seed=0)
             order = cost.order
             at = math.log(1e5) / (order - 1)  # epsilon - cost, up to a constant of the order
-            parts.append((cost, cost.exact - at, (cost.high - cost.noise_rdp - cost.exact) / z))
+            beta = math.log1p(0.5 / (order - 1)) / 2
+            fixed = smooth_noise_rdp(beta, 1.0, order) - order  # w is 1/2: order / noise^2 is left
+            noise = math.sqrt(order / (cost.noise_rdp - fixed))
+            parts.append((cost, cost.exact - at, noise * cost.smooth))
         (here, mean, sd), (there, other, other_sd) = parts
         assert here.noise_rdp == there.noise_rdp
         assert sd > 0
@@ -323,5 +326,56 @@ def test_extreme_noise_gives_numbers_or_infinity():
             assert math.isinf(cost.epsilon) == (sigma == 1e-200)
     nothing = publish_epsilon(np.zeros((0, 2), int), 1.0, 1.0, 3.0, 1e-5, 0, seed=0)
     assert isinstance(nothing, PublishedCost)
-    assert nothing.exact == 0.0
+    assert (nothing.epsilon, nothing.low, nothing.high, nothing.exact) == (0, 0, 0, 0)
+    assert nothing.noise_rdp == 0
     assert publish_epsilon([[5]] * 3, 1.0, 1.0, 3.0, 1e-5, 3, seed=0).smooth >= 0
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+@pytest.mark.parametrize("votes", [[250, 0], [140, 110, 0]])
+@pytest.mark.parametrize("sigma", [5.0, 100.0])
+def test_no_more_is_published_than_is_free(votes, queries, sigma):
+    """The guarantee without the votes, which nobody pays for, is the most."""
+    run = {"sigma1": sigma, "sigma2": sigma, "threshold": 150.0, "delta": 1e-5}
+    given = [votes] * queries
+    free = pate_epsilon(given, **run, answered=[True] * queries).data_independent
+    for seed in range(5):
+        for answered in (queries, [True] * queries):
+            cost = publish_epsilon(given, **run, answered=answered, seed=seed)
+            assert 0 <= cost.low <= cost.high <= free * (1 + 1e-12)
+            assert cost.epsilon <= free * (1 + 1e-12)
+
+
+def test_three_unanimous_answers():
+    """0.72 was published of what is 0.0225 for everybody, by the noise of the release alone."""
+    run = {"sigma1": 400.0, "sigma2": 400.0, "threshold": 150.0, "delta": 1e-5}
+    cost = publish_epsilon([[250, 0]] * 3, **run, answered=3, seed=0)
+    free = pate_epsilon([[250, 0]] * 3, **run, answered=[True] * 3).data_independent
+    assert cost.epsilon == free == pytest.approx(0.0225, abs=1e-4)
+
+
+def test_as_many_teachers_as_there_are_people():
+    """What is farther than 2000 teachers has the largest sensitivity: bounded in time."""
+    votes = np.array([[900_000_000, 100_000_000]] * 3)
+    cost = publish_epsilon(votes, 4e7, 2e7, 6e8, 1e-5, 3, seed=0)
+    assert 0 <= cost.low <= cost.epsilon <= cost.high < 1
+    with pytest.raises(ValueError, match=r"votes must be of at most 2\^53 teachers"):
+        publish_epsilon(votes * 10**9, 4e7, 2e7, 6e8, 1e-5, 3, seed=0)
+
+
+@pytest.mark.parametrize("threshold", [5.0, 400.0])
+def test_many_teachers_have_no_smaller_sensitivities_than_all(threshold, monkeypatch):
+    """Of the first distances as of all; the last stands for the rest."""
+    from lib.privacy import smooth
+
+    rows = [[300, 200], [500, 0], [251, 249]]
+    whole = [
+        gnmax_sensitivity(rows, 40.0, 3.0),
+        threshold_sensitivity_at(rows, 40.0, threshold, 3.0),
+    ]
+    monkeypatch.setattr(smooth, "_DISTANCES", 50)
+    cut = [gnmax_sensitivity(rows, 40.0, 3.0), threshold_sensitivity_at(rows, 40.0, threshold, 3.0)]
+    for all_of_them, first in zip(whole, cut, strict=True):
+        assert first.shape == (3, 50)
+        assert np.array_equal(first[:, :49], all_of_them[:, :49])
+        assert (first[:, 49] >= all_of_them[:, 49:].max(axis=1)).all()

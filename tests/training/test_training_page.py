@@ -77,7 +77,7 @@ def test_accounting_of_the_noise_that_rdp_asks_for(monkeypatch):
         "setting": "digits",
         "epsilon": 2.0,
         "noise_multiplier": 1.5,
-        **{name: ledger.epsilon(1e-3, name) for name in ("rdp", "prv", "pld")},
+        **{name: ledger.epsilon(1e-3, name) for name in ("rdp", "pld")},
         "saved": 1 - 1.2 / 1.5,
     }
     assert row["pld"] <= row["rdp"]
@@ -112,7 +112,7 @@ def test_speeds():
 
 def test_spending():
     (ax,) = figures.plot_spending(studies.spending(1000, 100, 5, 1.5)).axes
-    assert legend(ax) == ["RDP", "PRV", "PLD"]
+    assert legend(ax) == ["RDP", "PLD"]
     for line in ax.lines:
         assert line.get_xdata().tolist() == [1, 2, 3, 4, 5]
         for k, spent in zip(*line.get_data(), strict=True):

@@ -50,16 +50,16 @@ class SanityCheck:
 
     @property
     def noise_multiplier(self) -> float:
-        """Least noise that keeps the budget, by the PRV accountant, or the one that is given."""
+        """Least noise that keeps the budget, by the PLD accountant, or the one that is given."""
         return self.noise or find_noise_multiplier(
-            self.epsilon, self.delta, self.sample_rate, self.steps, accountant="prv"
+            self.epsilon, self.delta, self.sample_rate, self.steps, accountant="pld"
         )
 
     @property
     def proven(self) -> float:
         """Epsilon that the accountant proves for that noise."""
         mechanism = SampledGaussian(self.sample_rate, self.noise_multiplier, self.steps)
-        return PrivacyLedger((mechanism,)).epsilon(self.delta, "prv")
+        return PrivacyLedger((mechanism,)).epsilon(self.delta, "pld")
 
     @property
     def batch_size(self) -> int:

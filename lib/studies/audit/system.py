@@ -123,7 +123,7 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSett
         data, spec = on_public_network(data, spec, public)
     names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
     names += ("clipping_norm", "schedule", "gradient", "device")
-    shared = {name: parameters[name] for name in names} | {"accountant": "prv"}
+    shared = {name: parameters[name] for name in names} | {"accountant": "pld"}
     shared["steps"] = updates(parameters, parameters["points"] / 2)  # what one model has
     seed = 100 * parameters["seed"]
     return [

@@ -9,7 +9,7 @@ from lib.privacy.accounting import ACCOUNTANTS
 
 
 def plot_spending(table: pd.DataFrame) -> Figure:
-    """Draw epsilon over the steps of a training, by the three accountants."""
+    """Draw epsilon over the steps of a training, by both accountants."""
     figure, ax = new_figure()
     for name, colour, marker in zip(ACCOUNTANTS, COLOURS, MARKERS, strict=False):
         ax.plot(table["steps"], table[name], color=colour, marker=marker, label=name.upper())

@@ -116,7 +116,7 @@ def chance_of_largest(table: pd.DataFrame, n_seeds: int) -> float:
 def accounting_table(
     epsilons: Sequence[float], settings: dict[str, tuple[int, int, int]]
 ) -> pd.DataFrame:
-    """Noise found by RDP, and what the three accountants say about it."""
+    """Noise found by RDP, and what both accountants say about it."""
     rows = []
     for name, (n, batch, steps) in settings.items():
         for epsilon in epsilons:
