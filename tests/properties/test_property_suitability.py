@@ -17,13 +17,16 @@ margins = st.floats(-0.5, 0.5)
 
 @st.composite
 def two_samples(draw, low=2, high=40):
-    """Estimated correctness of test and user data, sometimes rounded or constant."""
+    """Estimated correctness of test and user data, sometimes rounded, never constant."""
     rng = np.random.default_rng(draw(seeds))
     n, m = draw(st.integers(low, high)), draw(st.integers(low, high))
     a, b = rng.beta(*rng.uniform(0.5, 5, 2), n), rng.beta(*rng.uniform(0.5, 5, 2), m)
     decimals = draw(st.sampled_from([None, None, 1, 0]))
     if decimals is not None:
         a, b = a.round(decimals), b.round(decimals)
+    for sample in (a, b):
+        if np.ptp(sample) == 0:
+            sample[0] = (sample[0] + 0.5) % 1
     return a, b, rng
 
 
@@ -381,7 +384,15 @@ def test_active_accuracy(seed, alphas):
         1 - f, chosen, ~right, p, least_probability=0.15, alpha=alphas[0]
     )
     assert turned == pytest.approx(1 - value, abs=1e-9)
-    assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=1e-6)
+    # Bets are made in an order by chance, which is another one for other values.
+    assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=0.1)
+    other = np.random.default_rng(seed).permutation(len(f))
+    answers = np.zeros(len(f), bool)
+    answers[chosen] = right
+    moved = f[other], chosen[other], answers[other][chosen[other]], p[other]
+    again, same = su.active_accuracy(*moved, least_probability=0.15, alpha=alphas[0])
+    assert again == pytest.approx(value, abs=1e-12)
+    assert same == pytest.approx(wide, abs=1e-9)
 
 
 @check
