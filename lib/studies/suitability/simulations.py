@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import optimize, special, stats
 
 from lib.studies.suitability.alarms import MEAN, draw_estimates
+from lib.suitability.estimators import make_estimator
 from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
     Array,
@@ -27,7 +28,7 @@ from lib.suitability.sequential import (
     _START,
     SequentialDesign,
     _log_capital,
-    _upper_bounds,
+    _set_bounds,
     information_fractions,
 )
 
@@ -246,15 +247,17 @@ def fit_errors(
         return float(means[0] - means[1] - margin)
 
     shift = np.array([optimize.brentq(drop, -20.0, 0.0), 0.0, 0.0, 0.0])
+    # The paper's splits the rows in their order.
+    tests: dict[str, Any] = {"paper": make_estimator("logistic", seed=None), "fitted": None}
     rows = []
     for holdout, test, user in sizes:
-        suitable = dict.fromkeys(("paper", "fitted"), 0)
+        suitable = dict.fromkeys(tests, 0)
         for _ in range(repetitions):
             x = rng.normal(size=(holdout, 4))
             correct = rng.random(holdout) < special.expit(x @ slopes + bias)
             pair = rng.normal(size=(test, 4)), rng.normal(size=(user, 4)) + shift
             for name in suitable:
-                fitted = SuitabilityFilter(margin, alpha, test=name).fit(x, correct)
+                fitted = SuitabilityFilter(margin, alpha, tests[name]).fit(x, correct)
                 suitable[name] += fitted.decide(*pair).suitable
         interval = stats.binomtest(suitable["fitted"], repetitions).proportion_ci()
         rates = {name: count / repetitions for name, count in suitable.items()}
@@ -335,7 +338,8 @@ def sequential_errors(
             )
             for name, level in levels.items():
                 found[name].append(_first(p <= level, size))
-            bound = _upper_bounds(test, alpha / 2)[:, None]
+            # As test_upper_bound() with its seed of 0.
+            bound = _set_bounds(np.sort(test), alpha / 2, np.random.default_rng(0))[:, None]
             for name, x, threshold, rest in (
                 ("known mean", user, mean_test - margin, alpha),
                 ("test mean", user, test_mean - margin, alpha),
