@@ -245,6 +245,7 @@ def suitability_report(
             *look_like_probabilities(given, [f"{part}_logits" for part in numbers.PARTS]),
             *numbers.few_rows(given),
             *numbers.repeated(given),
+            *decision.notes,
             *numbers.beyond(outside),
             *doubts,
             *numbers.weak(decision, chance, required, power, unreachable, against),

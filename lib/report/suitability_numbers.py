@@ -24,6 +24,7 @@ from lib.suitability.labels import labels_test
 from lib.suitability.power import rejection_probability, smallest_size
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.suitability.tipping import tipping_point
+from lib.ties import dense_ranks
 
 Array = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -136,7 +137,9 @@ def moved(test: pd.DataFrame, user: pd.DataFrame, alpha: float) -> pd.DataFrame:
         with warnings.catch_warnings():
             # The exact p-value of many rows may be out of reach: scipy then takes the limit's.
             warnings.simplefilter("ignore", RuntimeWarning)
-            ks = stats.ks_2samp(a, b)
+            # Values that are equal but for rounding are equal: else one ranking has many answers.
+            ranks = dense_ranks(np.concatenate([a, b]))
+            ks = stats.ks_2samp(ranks[: len(a)], ranks[len(a) :])
         distance = (ks.statistic, ks.pvalue) if gap or pooled else (0.0, 1.0)
         rows.append((name, a.mean(), b.mean(), difference, *distance))
     table = pd.DataFrame(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import logsumexp
 
 from lib.check import as_array, as_matrix, require_choice
 
@@ -30,8 +29,12 @@ SIGNAL_NAMES = (
 
 _EPSILON = 1e-10  # epsilon_0 of the paper's formulas: keeps logarithms and ratios finite
 _LARGEST = 1e150  # beyond, the variance of the logits overflows
+_BITS = (24, 11, 8)  # significant ones of float32, float16 and bfloat16
+_EQUAL = 64 * np.finfo(float).eps  # relative: the deviation that is left of equal numbers
+_SUM_TO_ONE = 1e-6  # as do probabilities of single precision
 
 Compute = Callable[..., Any]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,70 @@ def _column(name: str, values: Any, n: int) -> npt.NDArray[np.float64]:
     return values
 
 
+def _rounding(z: Floats) -> tuple[Floats, Floats]:
+    """How far rounding goes in each row: of its numbers, and of sums with which they were made.
+
+    Relative to their size.  By the numbers and not by their type, so that numbers of half or single
+    precision are taken for what they are in whatever type they come: the first is half a unit in
+    the last place of the coarsest floats that hold all numbers of the row, the second 100 units of
+    single or double precision, in which a network adds.
+    """
+    mantissa = np.frexp(z)[0]
+    unit = np.full(len(z), 2.0**-53)
+    for bits in _BITS:
+        rows = np.flatnonzero(unit == unit.max())
+        scaled = np.ldexp(mantissa[rows], bits)
+        exact = (scaled == np.rint(scaled)).all(axis=1)
+        unit[rows[exact]] = 2.0**-bits
+        if not exact.any():
+            break
+    return unit, np.where(unit > 2.0**-53, 100 * 2.0**-23, 100 * 2.0**-52)
+
+
+def _twelve(z: Floats) -> dict[str, Floats]:
+    """The twelve signals by their names."""
+    n, k = z.shape
+    own, sums = _rounding(z)
+    size, rows, first = np.abs(z), np.arange(n), z.argmax(axis=1)
+    z_top = -np.partition(-z, (0, 1), axis=1)[:, :2]
+    # Relative to the largest: what is left of 1 beside p_1 is kept where p_1 itself rounds to 1.
+    p = np.exp(z - z_top[:, :1])
+    p[rows, first] = 0.0
+    rest = p.sum(axis=1)
+    loss = np.log1p(rest)
+    p1 = np.exp(-loss)
+    p *= p1[:, None]
+    log_p1 = np.log1p(_EPSILON - rest * p1)  # of p_1 + epsilon_0
+    entropy = -(p * np.log(p + _EPSILON)).sum(axis=1) - p1 * log_p1
+    p[rows, first] = p1
+    top = max(k // 10, 1)
+    largest = -np.partition(-p, range(min(max(top, 2), k)), axis=1)[:, : max(top, 2)]
+    p2, mean, energy = largest[:, 1], z.mean(axis=1), -z_top[:, 0] - loss
+    limits = {
+        "logit_mean": np.maximum(own * size.mean(axis=1), sums * size.max(axis=1)),
+        "energy": np.maximum(own * (p * size).sum(axis=1), _SUM_TO_ONE),
+        "conf_std": _EQUAL * p1,
+        "logit_std": _EQUAL * size.max(axis=1),
+    }
+    columns = {
+        "conf_max": p1,
+        "conf_std": p.std(axis=1, ddof=1),
+        "conf_entropy": entropy,
+        "logit_mean": mean,
+        "logit_max": z_top[:, 0],
+        "logit_std": z.std(axis=1, ddof=1),
+        "logit_diff_top2": z_top[:, 0] - z_top[:, 1],
+        "loss": loss,
+        "margin_loss": np.log(p2 + _EPSILON) - log_p1,
+        "conf_ratio": p1 / (p2 + _EPSILON),
+        "top_k_conf_sum": largest[:, :top].sum(axis=1),
+        "energy": energy,
+    }
+    for name, limit in limits.items():
+        columns[name] = np.where(np.abs(columns[name]) <= limit, 0.0, columns[name])
+    return columns
+
+
 def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFrame:
     """Compute the twelve suitability signals, and registered ones after them.
 
@@ -207,7 +274,8 @@ def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFra
     Parameters
     ----------
     logits : array_like, shape (n, k)
-        Real, at most 1e150 in size, k >= 2. Computed in double precision whatever the input.
+        Real, at most 1e150 in size, k >= 2. Computed in double precision whatever the input, after
+        casting up.
     extra : iterable of str
         Signals registered with :func:`register_signal`, whose columns follow in this order.
     **inputs
@@ -222,8 +290,16 @@ def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFra
     Notes
     -----
     A linear head with an L2 penalty has logits that sum to zero: their computed mean is rounding
-    error, which a standardisation would blow up to a signal like any other.  A mean within 100
-    machine epsilons (of the input's precision) times the largest logit is therefore given as 0.
+    error, which a standardisation would blow up to a signal like any other.  A mean is therefore
+    given as 0 where rounding explains it: within 100 machine epsilons times the largest logit (of
+    single precision if its numbers hold the row, else of double), or within half a unit in the last
+    place times the mean size, for rows that half precision or bfloat16 holds.  For the same reason
+    the energy of logarithms of probabilities is 0: where exp(z) sums to 1 within 1e-6, or within
+    what the row's own precision makes of it; and the deviations of equal numbers are 0.
+
+    All hangs on the numbers of a row, not on their type: the same numbers in half, single or double
+    precision have the same signals.  Logarithms are taken of what is left of 1, so that loss,
+    entropy and margin tell rows apart whose p_1 rounds to 1.
 
     Raises
     ------
@@ -242,35 +318,12 @@ def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFra
     """
     chosen = check_extra(extra, inputs)
     z = as_matrix("logits", logits)
-    given = np.asarray(logits).dtype
-    rounding = 100 * np.finfo(given if given.kind == "f" else float).eps
     k = z.shape[1]
     if k < 2:
         raise ValueError(f"logits must have at least 2 columns, one per class, got {k}")
     if (largest_z := np.abs(z).max()) > _LARGEST:
         raise ValueError(f"logits must be at most {_LARGEST:g} in size, got {largest_z:g}")
-    normaliser = logsumexp(z, axis=1, keepdims=True)
-    log_p = z - normaliser
-    p = np.exp(log_p)
-    top = max(k // 10, 1)
-    largest = -np.partition(-p, range(min(max(top, 2), k)), axis=1)[:, : max(top, 2)]
-    z_top = -np.partition(-z, (0, 1), axis=1)[:, :2]
-    p1, p2 = largest[:, 0], largest[:, 1]
-    mean = z.mean(axis=1)
-    columns = {
-        "conf_max": p1,
-        "conf_std": p.std(axis=1, ddof=1),
-        "conf_entropy": -(p * np.log(p + _EPSILON)).sum(axis=1),
-        "logit_mean": np.where(np.abs(mean) <= rounding * np.abs(z).max(axis=1), 0.0, mean),
-        "logit_max": z_top[:, 0],
-        "logit_std": z.std(axis=1, ddof=1),
-        "logit_diff_top2": z_top[:, 0] - z_top[:, 1],
-        "loss": -log_p.max(axis=1),
-        "margin_loss": np.log(p2 + _EPSILON) - np.log(p1 + _EPSILON),
-        "conf_ratio": p1 / (p2 + _EPSILON),
-        "top_k_conf_sum": largest[:, :top].sum(axis=1),
-        "energy": -normaliser[:, 0],
-    }
+    columns = _twelve(z)
     shown = z.view()
     shown.flags.writeable = False  # it may be the caller's own array
     for name, signal in chosen.items():
