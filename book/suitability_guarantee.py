@@ -132,7 +132,8 @@ first = loaded[model_seeds[0]]
 task = first.tasks("OOD", folds_used, partition_seed)[-1]
 source_signals, source_correct, user_signals, user_correct = first.data(task)
 sf, test = task.partition[:2]
-suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, test="paper").fit(
+authors = suitability.make_estimator("logistic", seed=None)  # splits the rows in their order
+suitability_filter = suitability.SuitabilityFilter(margin, alpha, estimator=authors).fit(
     source_signals[sf], source_correct[sf]
 )
 
@@ -347,7 +348,8 @@ chapter.values(
 # coefficients are off by chance, and shrunk by the penalty. That is a calibration error in the
 # sense of Corollary 4.4, the same for all of the user's rows, and the paper's test leaves it out:
 # more rows do not make it smaller. The filter here (`test="fitted"`, the default; `test="paper"` is
-# the paper's) adds that variance, at coefficients at which the drop equals the margin. In a
+# the paper's) adds that variance, at coefficients at which the drop equals the margin. All levels
+# rest on independent rows, or on the clusters that it is given (`clusters=`). In a
 # simulation where correctness depends on four signals by a logistic model on both populations, at
 # the boundary:
 
@@ -457,7 +459,7 @@ chapter.table(
 # %%
 example = impossibility_example(4000, rng)
 half = len(example.source_correct) // 2
-blind = suitability.SuitabilityFilter(margin, alpha, test="paper").fit(
+blind = suitability.SuitabilityFilter(margin, alpha, estimator=authors).fit(
     suitability.signals(example.source_logits[:half]), example.source_correct[:half]
 )
 blind_decision = blind.decide(

@@ -12,14 +12,18 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from lib.check import as_flags, as_matrix
+from lib.check import as_array, as_flags, as_integer, as_matrix, same_rows
 
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
 _MAX_STEPS = 200
 # Numbers in an array that stays in the cache of a core.
 _BLOCK = 2**15
+#: Relative: a range that is but rounding.
+CONSTANT = 64 * np.finfo(float).eps
+_LARGEST = 1e250  # of signals: their products with coefficients must be finite
 
 Array = npt.NDArray[np.float64]
 
@@ -27,10 +31,17 @@ Array = npt.NDArray[np.float64]
 class CorrectnessEstimator:
     """Estimate the probability that a prediction is correct, from its signals.
 
-    Signals are standardised; for each of five stratified splits, in row order, a
+    Signals are standardised; for each of five stratified splits a
     logistic regression with the penalty ``0.5 |w|^2`` is fitted to four fifths and
     Platt's sigmoid to its decision values on the last fifth. The estimate is the mean
     of the five calibrated probabilities.
+
+    Parameters
+    ----------
+    seed : int or None
+        At least 0: the splits are drawn by it from the sorted rows, so that the order in which
+        these are given changes nothing.  None: the splits are made in that order, as the authors'
+        are; then the rows must not be sorted by anything.
 
     Attributes
     ----------
@@ -59,18 +70,22 @@ class CorrectnessEstimator:
     bias: Array
     center: Array
 
+    def __init__(self, *, seed: int | None = 0) -> None:
+        self.seed = None if seed is None else as_integer("seed", seed, 0)
+
     def fit(self, signals: Any, correct: Any) -> Self:
         """Fit to signals of predictions whose correctness is known.
 
         Parameters
         ----------
-        signals : array_like, shape (n, n_signals)
-            Finite numbers.
+        signals : DataFrame or array_like, shape (n, n_signals)
+            Finite numbers; the names of a data frame's columns are remembered.
         correct : array_like of bool, shape (n,)
             Whether each prediction was correct; at least five were and five were not,
             so that each split has both.
         """
-        x = as_matrix("signals", signals)
+        same_rows(signals=signals, correct=correct)
+        x, names = as_matrix("signals", signals), columns_of("signals", signals)
         y = as_flags("correct", correct, len(x))
         counts = (int(y.sum()), int((~y).sum()))
         if min(counts) < N_SPLITS:
@@ -83,6 +98,9 @@ class CorrectnessEstimator:
         columns = np.ascontiguousarray(x.T)
         mean, scale, _ = standardiser(columns.T)
         columns = np.vstack([(columns - mean[:, None]) / scale[:, None], np.ones(n)])
+        if self.seed is not None:
+            order = own_order(columns[:p].T, y, self.seed)
+            columns, y = np.ascontiguousarray(columns[:, order]), y[order]
 
         fold = _folds(y)
         held_out = fold == np.arange(N_SPLITS)[:, None]
@@ -99,6 +117,7 @@ class CorrectnessEstimator:
         self.weights = (slope[:, None] * coefficients).T
         self.bias = bias
         self.center = mean
+        self._columns = names
         return self
 
     def predict(self, signals: Any) -> Array:
@@ -106,8 +125,9 @@ class CorrectnessEstimator:
 
         Parameters
         ----------
-        signals : array_like, shape (n, n_signals)
-            With the columns that the estimator was fitted to.
+        signals : DataFrame or array_like, shape (n, n_signals)
+            With the columns that the estimator was fitted to: those of a data frame are matched by
+            name; arrays are taken only after a fit to an array, by position.
 
         Returns
         -------
@@ -116,24 +136,84 @@ class CorrectnessEstimator:
         """
         if not hasattr(self, "weights"):
             raise RuntimeError("the estimator must be fitted before it can predict")
-        x = as_matrix("signals", signals)
-        if x.shape[1] != len(self.weights):
-            raise ValueError(
-                f"signals must have {len(self.weights)} columns, as at fit, got {x.shape[1]}"
-            )
+        x = as_matrix("signals", matched("signals", signals, self._columns))
         return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
+
+
+#: Of a fit: the names of its data frame's columns, or the number of an array's.
+Columns = list[Any] | int
+
+
+def columns_of(name: str, table: Any) -> Columns:
+    """What later tables are matched with: the names of a data frame's columns, or their number."""
+    if not isinstance(table, pd.DataFrame):
+        return as_array(name, table).shape[1]
+    if not table.columns.is_unique:
+        twice = list(table.columns[table.columns.duplicated()].unique())
+        raise ValueError(f"{name} must have distinct column names, got {twice} more than once")
+    return list(table.columns)
+
+
+def matched(name: str, table: Any, columns: Columns) -> Any:
+    """The table with the columns of a fit, in their order: by name, where the fit had names.
+
+    What cannot be matched is refused: other, missing or repeated names, a data frame where the fit
+    had no names, and an array where it had some.
+    """
+    if isinstance(table, pd.DataFrame):
+        given = columns_of(name, table)
+        if isinstance(columns, int):
+            raise ValueError(
+                f"{name} must be an array, as at fit, got a data frame, whose names have nothing "
+                f"to be matched with; fit to a data frame, or give {name}.to_numpy() if its "
+                "columns are in the order of the fit"
+            )
+        if set(given) != set(columns):
+            raise ValueError(
+                f"{name} must have the columns {', '.join(map(str, columns))}, got "
+                f"{', '.join(map(str, given))}"
+            )
+        return table[columns]
+    shape = as_array(name, table).shape
+    count = columns if isinstance(columns, int) else len(columns)
+    if len(shape) == 2 and shape[1] != count:
+        raise ValueError(f"{name} must have {count} columns, as at fit, got {shape[1]}")
+    if len(shape) == 2 and not isinstance(columns, int):
+        raise ValueError(
+            f"{name} must be a data frame with the columns of the fit "
+            f"({', '.join(map(str, columns))}), got an array without names; give "
+            f"pandas.DataFrame({name}, columns=...) with the names of its columns"
+        )
+    return table
+
+
+def own_order(z: Array, correct: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.int64]:
+    """A random order of rows that hangs on what is in them and on the seed alone.
+
+    They are sorted, then permuted. What they are sorted by first, a sum of the standardised signals
+    weighted by their correlation with correctness, is the same for columns in another order or of
+    another sign or scale; but for ties it settles the order.
+    """
+    weighted = z @ (z.T @ (correct - correct.mean()))
+    size = np.abs(weighted).max()
+    # Last bits decide nothing: those that are equal but for rounding are ordered by the rest.
+    first = np.round(weighted / (size or 1.0), 9)
+    rows = np.lexsort((*np.round(z.T[::-1], 9), correct, first))
+    return rows[np.random.default_rng(seed).permutation(len(rows))]
 
 
 def as_fit(
     signals: Any, correct: Any, name: str = "signals"
-) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return signals and correctness of which both kinds occur; name: of the former argument."""
-    x, flags = as_matrix(name, signals), name.replace("signals", "correct")
+) -> tuple[Array, npt.NDArray[np.bool_], Columns]:
+    """Signals, correctness of which both kinds occur, and columns; name: of the former argument."""
+    flags = name.replace("signals", "correct")
+    same_rows(**{name: signals, flags: correct})
+    x, columns = as_matrix(name, signals), columns_of(name, signals)
     y = as_flags(flags, correct, len(x))
     if y.all() or not y.any():
         only = "correct" if y.all() else "wrong"
         raise ValueError(f"{flags} must have both kinds of prediction, got only {only} ones")
-    return x, y
+    return x, y, columns
 
 
 def fit_logistic(
@@ -161,15 +241,24 @@ def standardiser(x: Array, name: str = "signals") -> tuple[Array, Array, npt.NDA
 
     Of these the deviation is given as 1: they are left unscaled, as by scikit-learn.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        center, scale = x.mean(axis=0), x.std(axis=0)
-    if not np.isfinite(scale).all():
+    size = np.abs(x).max(axis=0)
+    if (largest := size.max()) > _LARGEST:
         raise ValueError(
-            f"{name} must be small enough for a finite standard deviation, got values up to "
-            f"{np.abs(x).max():.3g}"
+            f"{name} must be small enough for a finite standard deviation, at most {_LARGEST:g}, "
+            f"got values up to {largest:.3g}; rescale the column"
         )
-    constant = scale <= 10 * np.finfo(float).eps * np.abs(center)
-    return center, np.where(constant, 1.0, scale), constant
+    constant = np.ptp(x, axis=0) <= CONSTANT * size
+    # By powers of 2, which round nothing, so that squares neither overflow nor underflow.
+    power = np.frexp(size)[1]
+    scaled = np.ldexp(x, -power)
+    center = np.ldexp(scaled.mean(axis=0), power)
+    scale = np.where(constant, 1.0, np.ldexp(scaled.std(axis=0), power))
+    if (least := scale.min()) < 1 / _LARGEST:
+        raise ValueError(
+            f"{name} must have standard deviations of at least {1 / _LARGEST:g}, got {least:.3g}; "
+            "rescale the column"
+        )
+    return center, scale, constant
 
 
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:

@@ -1,6 +1,5 @@
 """Other correctness estimators, their calibration, and what each signal is worth by itself."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -17,9 +16,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.validation import check_is_fitted
 
 from lib.check import as_flags, as_integer, as_matrix, require_choice, same_rows
-from lib.suitability.estimator import N_SPLITS, CorrectnessEstimator
+from lib.suitability.estimator import (
+    N_SPLITS,
+    CorrectnessEstimator,
+    as_fit,
+    columns_of,
+    matched,
+    own_order,
+    standardiser,
+)
 from lib.suitability.noninferiority import as_sample
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import at_least, bin_index
@@ -45,14 +53,41 @@ _HIDDEN = 100  # units of each hidden layer, scikit-learn's default
 class _Paper(ClassifierMixin, BaseEstimator):
     """Our solution of the paper's estimator, in the form of a scikit-learn classifier."""
 
+    def __init__(self, seed: int | None) -> None:
+        self.seed = seed
+
     def fit(self, X: Any, y: Any) -> Self:
-        self.model_ = CorrectnessEstimator().fit(X, y)
+        self.model_ = CorrectnessEstimator(seed=self.seed).fit(X, y)
         self.classes_ = np.array([False, True])
         return self
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         p = self.model_.predict(X)
         return np.column_stack([1 - p, p])
+
+
+class _Matched(ClassifierMixin, BaseEstimator):
+    """An estimator whose answer hangs neither on the order of rows nor on that of named columns."""
+
+    def __init__(self, model: BaseEstimator, seed: int | None) -> None:
+        self.model, self.seed = model, seed
+
+    def fit(self, X: Any, y: Any) -> Self:
+        x, correct, columns = as_fit(X, y)
+        if isinstance(columns, list):
+            columns = sorted(columns, key=lambda name: (type(name).__name__, str(name)))
+            x = as_matrix("signals", matched("signals", X, columns))
+        if self.seed is not None:
+            center, scale, _ = standardiser(x)
+            order = own_order((x - center) / scale, correct, self.seed)
+            x, correct = x[order], correct[order]
+        self.columns_, self.classes_ = columns, np.array([False, True])
+        self.model_ = clone(self.model).fit(x, correct)
+        return self
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        check_is_fitted(self)
+        return self.model_.predict_proba(as_matrix("signals", matched("signals", X, self.columns_)))
 
 
 class _LogisticSVC(SVC):
@@ -64,7 +99,7 @@ class _LogisticSVC(SVC):
 
 
 def make_estimator(
-    name: str, calibration: str = "platt", *, seed: int = 0, splits: int = N_SPLITS
+    name: str, calibration: str = "platt", *, seed: int | None = 0, splits: int = N_SPLITS
 ) -> BaseEstimator:
     """Make a correctness estimator, as :class:`~lib.suitability.SuitabilityFilter` takes it.
 
@@ -90,15 +125,19 @@ def make_estimator(
         choice, is :class:`~lib.suitability.CorrectnessEstimator`.
     calibration : str
         One of :data:`CALIBRATIONS`.
-    seed : int
-        Of the models that draw random numbers.
+    seed : int or None
+        Of the models that draw random numbers, and of the order in which the sorted rows are split:
+        that in which they are given changes nothing.  None: 0 for the models, and the rows are
+        split in the order given, as by the authors.
     splits : int
         At least 2.
 
     Returns
     -------
     sklearn.base.BaseEstimator
-        Not fitted; has ``fit`` and ``predict_proba``.
+        Not fitted; has ``fit`` and ``predict_proba``. The columns of data frames are matched by
+        name to those at fit, in whatever order; other names are refused, and so are arrays after a
+        fit to a data frame, and the reverse.
 
     References
     ----------
@@ -113,26 +152,28 @@ def make_estimator(
     """
     require_choice("name", name, ESTIMATORS)
     require_choice("calibration", calibration, CALIBRATIONS)
-    as_integer("seed", seed, 0)
     as_integer("splits", splits, 2)
+    drawn = 0 if seed is None else as_integer("seed", seed, 0)
     if (name, calibration, splits) == ("logistic", "platt", N_SPLITS):
-        return _Paper()
+        return _Matched(_Paper(seed), None)
     if name == "logistic":
         model: Any = LogisticRegression(max_iter=1000)
     elif name == "gradient-boosting":
-        model = GradientBoostingClassifier(random_state=seed)
+        model = GradientBoostingClassifier(random_state=drawn)
     elif name == "svm":
         model = _LogisticSVC() if calibration == "none" else SVC()
     elif name == "random-forest":
-        model = RandomForestClassifier(random_state=seed)
+        model = RandomForestClassifier(random_state=drawn)
     elif name == "decision-tree":
-        model = DecisionTreeClassifier(random_state=seed)
+        model = DecisionTreeClassifier(random_state=drawn)
     else:
         layers = (_HIDDEN,) * (1 if name == "one-layer" else 2)
-        model = MLPClassifier(layers, max_iter=1000, tol=1e-3, random_state=seed)
+        model = MLPClassifier(layers, max_iter=1000, tol=1e-3, random_state=drawn)
     if calibration != "none":
         model = CalibratedClassifierCV(model, method=_METHODS[calibration], cv=splits)
-    return make_pipeline(StandardScaler(), model)
+    elif seed is not None:
+        seed = 0  # without splits one order is as good as another
+    return _Matched(make_pipeline(StandardScaler(), model), seed)
 
 
 @dataclass(frozen=True)
@@ -222,30 +263,18 @@ def calibration_errors(
     )
 
 
-def as_table(name: str, signals: Any, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Signals as a data frame of floats with the named columns, in their order.
+def as_table(name: str, signals: Any) -> pd.DataFrame:
+    """Signals as a data frame of floats.
 
-    A data frame has distinct column names; the columns of anything else are called by ``columns``,
-    which are :data:`~lib.suitability.SIGNAL_NAMES` if omitted.
+    A data frame has distinct column names; the columns of anything else are
+    :data:`~lib.suitability.SIGNAL_NAMES`.
     """
-    array = as_matrix(name, signals)
-    if isinstance(signals, pd.DataFrame):
-        table = pd.DataFrame(array, columns=signals.columns)
-        if not table.columns.is_unique:
-            twice = list(table.columns[table.columns.duplicated()].unique())
-            raise ValueError(f"{name} must have distinct column names, got {twice} more than once")
-        if columns is None:
-            return table
-        if set(table.columns) != set(columns):
+    array, columns = as_matrix(name, signals), columns_of(name, signals)
+    if isinstance(columns, int):
+        if columns != len(SIGNAL_NAMES):
             raise ValueError(
-                f"{name} must have the columns {', '.join(map(str, columns))}, got "
-                f"{', '.join(map(str, table.columns))}"
+                f"{name} must have {len(SIGNAL_NAMES)} columns, or be a data frame with names of "
+                f"its own, got {columns}"
             )
-        return table[list(columns)]
-    columns = SIGNAL_NAMES if columns is None else columns
-    if array.shape[1] != len(columns):
-        raise ValueError(
-            f"{name} must have {len(columns)} columns, or be a data frame with names of its own, "
-            f"got {array.shape[1]}"
-        )
-    return pd.DataFrame(array, columns=list(columns))
+        columns = list(SIGNAL_NAMES)
+    return pd.DataFrame(array, columns=columns)

@@ -9,7 +9,8 @@ import pandas as pd
 from scipy import stats
 from scipy.special import betaln
 
-from lib.suitability.estimator import as_fit, fit_logistic, standardiser
+from lib.check import as_matrix
+from lib.suitability.estimator import as_fit, fit_logistic, matched, standardiser
 from lib.suitability.estimators import as_table
 
 Array = npt.NDArray[np.float64]
@@ -51,7 +52,7 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
     >>> anova_table(few, correct)[["signal", "sign"]].values.tolist()
     [['conf_max', 1], ['conf_entropy', 1]]
     """
-    x, (_, y) = as_table("signals", signals), as_fit(signals, correct)
+    x, y = as_table("signals", signals), as_fit(signals, correct)[1]
     n = len(x)
     if n < 3:
         raise ValueError(f"signals must have at least 3 rows, got {n}")
@@ -92,7 +93,7 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     fit_correct : array_like of bool, shape (n,)
         Both kinds occur.
     signals : DataFrame or array_like, shape (m, n_signals)
-        The samples to be explained.
+        The samples to be explained; the columns of data frames are matched by name.
 
     Returns
     -------
@@ -114,8 +115,8 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     ((100, 2), True)
     """
     x = as_table("fit_signals", fit_signals)
-    y = as_fit(fit_signals, fit_correct, "fit_signals")[1]
-    explained = as_table("signals", signals, list(x.columns))
+    _, y, columns = as_fit(fit_signals, fit_correct, "fit_signals")
+    explained = as_matrix("signals", matched("signals", signals, columns))
     z, mean, scale, coefficient, intercept = _regression("fit_signals", x, y)
     with warnings.catch_warnings():
         # The import takes seconds, and calls what matplotlib is about to deprecate.
@@ -124,7 +125,7 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
     # The default is a sample of 100 rows.
     background = shap.maskers.Independent(z, max_samples=len(z))
     explainer = shap.LinearExplainer((coefficient, intercept), background)
-    values = explainer.shap_values((explained.to_numpy() - mean) / scale)
+    values = explainer.shap_values((explained - mean) / scale)
     return pd.DataFrame(values, columns=x.columns), float(explainer.expected_value)
 
 

@@ -9,8 +9,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array, as_flags, as_integer, require_number
+from lib.check import as_array, as_flags, as_integer, require_number, same_rows
+from lib.suitability.estimator import columns_of, matched
 from lib.suitability.noninferiority import as_sample
+from lib.ties import ROUNDING, bin_index, first_largest
 
 Array = npt.NDArray[np.float64]
 
@@ -82,21 +84,23 @@ class Multicalibrator:
         groups : array_like of bool, shape (n, n_groups)
             Whether each row is in each group; groups may overlap.
         """
+        same_rows(estimates=estimates, correct=correct, groups=groups)
         p, member = self._arrange(estimates, groups)
         y, inside = as_flags("correct", correct, len(p)), member.astype(float)
-        self._n_groups, self.steps = member.shape[1] - 1, []
+        self._columns, self.steps = columns_of("groups", groups), []
         while True:
             levels = self._levels(p)
             one_hot = np.column_stack([levels[:, None] == np.arange(self.bins), np.ones(len(p))])
             count = inside.T @ one_hot
             excess = inside.T @ (one_hot * (y - p)[:, None])
             mean = np.divide(excess, count, out=np.zeros_like(excess), where=count > 0)
-            wrong = (np.abs(mean) > self.tolerance) & (count >= self.least)
+            wrong = (np.abs(mean) > self.tolerance + ROUNDING) & (count >= self.least)
             spread = inside.T @ (one_hot * (p * (1 - p))[:, None])
             wrong &= np.abs(excess) >= self.z * np.sqrt(spread)
             if not wrong.any():
                 return self
-            group, level = np.unravel_index(np.argmax(np.abs(excess) * wrong), wrong.shape)
+            largest = first_largest((np.abs(excess) * wrong).ravel())
+            group, level = np.unravel_index(largest, wrong.shape)
             self.steps.append((int(group), int(level), float(mean[group, level])))
             self._move(p, levels, member, self.steps[-1])
 
@@ -108,29 +112,27 @@ class Multicalibrator:
         estimates : array_like, shape (n,)
             Of the same estimator.
         groups : array_like of bool, shape (n, n_groups)
-            In the order of the fit.
+            In the order of the fit; the columns of data frames are matched by name.
         """
         if not hasattr(self, "steps"):
             raise RuntimeError("the multicalibrator must be fitted before it can predict")
-        p, member = self._arrange(estimates, groups)
-        if member.shape[1] - 1 != self._n_groups:
-            raise ValueError(
-                f"groups must have {self._n_groups} columns, as at fit, got {member.shape[1] - 1}"
-            )
+        same_rows(estimates=estimates, groups=groups)
+        p, member = self._arrange(estimates, matched("groups", groups, self._columns))
         for step in self.steps:
             self._move(p, self._levels(p), member, step)
         return p
 
     def _arrange(self, estimates: Any, groups: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
         p = np.array(as_sample("estimates", estimates, 0, 1, 1))
-        shape = as_array("groups", groups).shape
+        array = as_array("groups", groups)
+        shape = array.shape
         if len(shape) != 2 or shape[0] != len(p):
             raise ValueError(f"groups must have shape ({len(p)}, n_groups), got {shape}")
-        flat = as_flags("groups", np.ravel(groups)) if shape[1] else np.empty(0, dtype=bool)
+        flat = as_flags("groups", array.ravel()) if shape[1] else np.empty(0, dtype=bool)
         return p, np.column_stack([np.ones(len(p), dtype=bool), flat.reshape(shape)])
 
     def _levels(self, p: Array) -> npt.NDArray[np.int64]:
-        return np.minimum((p * self.bins).astype(int), self.bins - 1)
+        return bin_index(p, self.bins, closed="left")
 
     def _move(self, p: Array, levels: Any, member: Any, step: tuple[int, int, float]) -> None:
         group, level, shift = step

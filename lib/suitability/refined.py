@@ -10,10 +10,12 @@ and compares with the known accuracy.
 from typing import Any, Self
 
 import numpy as np
+from scipy import special
 
-from lib.check import as_flags, as_matrix, as_number
+from lib.check import as_flags, as_number, same_rows
+from lib.suitability.clusters import Codes, Part, as_clusters, largest_part
 from lib.suitability.estimator import as_fit
-from lib.suitability.filter import Decision, _Logistic, normal_decision
+from lib.suitability.filter import Array, Decision, FittedSignals, Logistic, normal_decision
 
 
 class RefinedFilter:
@@ -24,8 +26,9 @@ class RefinedFilter:
     margin : float
         m in (-1, 1): the largest acceptable drop in accuracy.
     alpha : float
-        Bounds the probability of SUITABLE for data that are not, for large samples and if the
-        logistic model holds on the user's data. Out of distribution it does not: see the chapter.
+        Bounds the probability of SUITABLE for data that are not, for large samples, if rows (or the
+        clusters that are given) are independent and the logistic model holds on the user's data.
+        Out of distribution it does not: see the chapter.
 
     Attributes
     ----------
@@ -38,7 +41,17 @@ class RefinedFilter:
     included; its intercept makes the mean estimate right there without Platt's sigmoid. The
     variance of the difference between estimated and realised user accuracy has two parts:
     mean c(1 - c) / n_user for the user's labels, and g' H^-1 g for the coefficients, where g is the
-    gradient of the mean estimate and H the Hessian of the loss.
+    gradient of the mean estimate and H the Hessian of the loss. :meth:`decide` takes it at the
+    nearest coefficients with a drop of the margin, two standard errors away at most, if it is
+    larger there: at the estimated ones it is too small just when the drop is.
+
+    With clusters the first part is the largest that can be, with all labels of a cluster off
+    together, and the second is the jackknife's that leaves out one cluster of the fit at a time, at
+    least the model's, compared with Student's distribution.
+
+    *Simulated*, at a drop of the margin and alpha = .05: .00 to .01 with accuracies of .9 to
+    .995, 200 to 1,000 rows of the fit and 1 to 12 signals (300 runs a cell; at the estimated
+    coefficients up to .13); .00 to .02 with clusters of 2 to 50 rows.
 
     Examples
     --------
@@ -51,7 +64,7 @@ class RefinedFilter:
         self.margin = as_number("margin", margin, -1, 1)
         self.alpha = as_number("alpha", alpha, 0, 1)
 
-    def fit(self, signals: Any, correct: Any) -> Self:
+    def fit(self, signals: Any, correct: Any, clusters: Any = None) -> Self:
         """Fit to all labelled source data.
 
         Parameters
@@ -59,9 +72,13 @@ class RefinedFilter:
         signals : DataFrame or array_like, shape (n, n_signals)
         correct : array_like of bool, shape (n,)
             Both kinds must occur.
+        clusters : array_like, shape (n,), optional
+            What each row belongs to; each row by itself if left out.
         """
-        x, y = as_fit(signals, correct)
-        self._model = _Logistic(x, y, penalty=1.0)
+        same_rows(signals=signals, correct=correct, clusters=clusters)
+        x, y, columns = as_fit(signals, correct)
+        self._signals = FittedSignals(x, columns, as_clusters("clusters", clusters, len(x)))
+        self._model = Logistic(x, y, 1.0, self._signals.clusters)
         self.coefficients = self._model.theta
         return self
 
@@ -71,7 +88,7 @@ class RefinedFilter:
         Parameters
         ----------
         signals : DataFrame or array_like, shape (n, n_signals)
-            As at fit.
+            As at fit: the columns of data frames are matched by name.
         name : str
             What an error message calls the argument.
 
@@ -82,19 +99,25 @@ class RefinedFilter:
         """
         if not hasattr(self, "coefficients"):
             raise RuntimeError("the filter must be fitted before it can estimate or decide")
-        x = as_matrix(name, signals)
-        if x.shape[1] != (columns := len(self.coefficients) - 1):
-            raise ValueError(f"{name} must have {columns} columns, as at fit, got {x.shape[1]}")
-        design = self._model.design(x)
-        p = 1 / (1 + np.exp(-np.clip(design @ self.coefficients, -700, 700)))
-        spread = p * (1 - p)
-        gradient = design.T @ spread / len(p)
-        variance = spread.mean() / len(p) + gradient @ np.linalg.solve(
-            self._model.hessian, gradient
-        )
-        return float(p.mean()), float(np.sqrt(variance))
+        design = self._model.design(self._signals.matrix(name, signals))
+        # The margin of the estimate itself: no coefficients but these.
+        accuracy = float(special.expit(design @ self.coefficients).mean())
+        return accuracy, float(np.sqrt(self._error(design, 0.0, -np.inf, None)[0]))
 
-    def decide(self, test_correct: Any, user_signals: Any) -> Decision:
+    def _error(self, design: Array, test: float, margin: float, clusters: Codes | None) -> Part:
+        """Variance of a known accuracy less that of the user, at a difference of the margin."""
+
+        def moments(theta: Array) -> tuple[float, Array, list[Part]]:
+            p = special.expit(design @ theta)
+            spread = p * (1 - p)
+            gap, g = test - float(p.mean()), -design.T @ spread / len(p)
+            return gap, g, [(largest_part(spread, clusters), np.inf)]
+
+        return self._model.largest(moments, margin)
+
+    def decide(
+        self, test_correct: Any, user_signals: Any, *, user_clusters: Any = None
+    ) -> Decision:
         """Compare user data with test data.
 
         Parameters
@@ -102,14 +125,29 @@ class RefinedFilter:
         test_correct : array_like of bool, shape (n_test,)
             Correctness on the test data.
         user_signals : DataFrame or array_like, shape (n, n_signals)
+        user_clusters : array_like, shape (n,), optional
+            What each row belongs to; each row by itself if left out.
 
         Returns
         -------
         Decision
             Whose ``estimated_test_accuracy`` is the known one and whose ``dof`` is infinite (NaN
-            where all estimates are 1, so that nothing varies).
+            where all estimates are 0 or 1, so that nothing varies; finite with clusters of the
+            fit). Its notes name rows that are repeated, signals that vary but did not at fit, and
+            estimates of 0 and 1 alone: for either of these it is INCONCLUSIVE, with a p-value of 1.
         """
+        same_rows(user_signals=user_signals, user_clusters=user_clusters)
         correct = as_flags("test_correct", test_correct)
-        user, error = self.estimate(user_signals, "user_signals")
-        test = float(correct.mean())
-        return normal_decision(test, user, error, self.margin, self.alpha, "refined")
+        if not hasattr(self, "coefficients"):
+            raise RuntimeError("the filter must be fitted before it can estimate or decide")
+        x = self._signals.matrix("user_signals", user_signals)
+        clusters = as_clusters("user_clusters", user_clusters, len(x))
+        test, design = float(correct.mean()), self._model.design(x)
+        user = float(special.expit(design @ self.coefficients).mean())
+        error = self._error(design, test, self.margin, clusters)
+        decision = normal_decision(test, user, error, self.margin, self.alpha, "refined")
+        sure = (
+            f"user_signals has {len(x)} rows that all have an estimate of 0 or 1, beyond any doubt"
+        )
+        reasons = () if error[0] else (f"{sure}: a fit to finitely many rows cannot know that",)
+        return self._signals.noted(decision, {"user_signals": (x, clusters)}, reasons)

@@ -35,7 +35,8 @@ def tipping_point(decision: Decision) -> float:
     float
         The margin less the upper confidence limit of the drop: if the estimator overstates the
         accuracy on user data by more than this, beyond what it does on test data, SUITABLE is not
-        shown. At least 0 if and only if SUITABLE was said; below, it would have to understate it.
+        shown. At least 0 if and only if SUITABLE was said (or nothing could be concluded, by the
+        decision's notes); below, it would have to understate it.
 
     References
     ----------

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
@@ -40,7 +41,7 @@ CASES = ["plain", "collinear", "constant", "separable", "imbalanced", "scales", 
 @pytest.mark.parametrize("name", CASES)
 def test_equals_scikit_learn_at_its_optimum(name):
     x, correct = sample(name)
-    ours = CorrectnessEstimator().fit(x, correct).predict(x)
+    ours = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
     tight = reference(solver="newton-cholesky", tol=1e-12, max_iter=10_000).fit(x, correct)
     np.testing.assert_allclose(ours, tight.predict_proba(x)[:, 1], atol=2e-6)
 
@@ -48,17 +49,19 @@ def test_equals_scikit_learn_at_its_optimum(name):
 @pytest.mark.parametrize("name", ["plain", "imbalanced"])
 def test_is_near_scikit_learn_with_the_settings_of_the_paper(name):
     x, correct = sample(name)
-    ours = CorrectnessEstimator().fit(x, correct).predict(x)
+    ours = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
     theirs = reference(max_iter=1000).fit(x, correct).predict_proba(x)[:, 1]
     np.testing.assert_allclose(ours, theirs, atol=5e-3)
 
 
 def test_large_sample_and_smallest_possible_one():
     x, correct = sample("plain", n=50_000)
-    estimate = CorrectnessEstimator().fit(x, correct).predict(x)
+    estimate = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
     assert abs(estimate.mean() - correct.mean()) < 1e-3
     small = np.repeat([True, False], 5)
-    assert np.isfinite(CorrectnessEstimator().fit(np.arange(10.0)[:, None], small).bias).all()
+    assert np.isfinite(
+        CorrectnessEstimator(seed=None).fit(np.arange(10.0)[:, None], small).bias
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_large_sample_and_smallest_possible_one():
 )
 def test_hard_problems_converge_to_probabilities(x, correct):
     """The optimum, by its definition: no scikit-learn solver converges on all of these."""
-    model = CorrectnessEstimator().fit(x, correct)
+    model = CorrectnessEstimator(seed=None).fit(x, correct)
     estimate = model.predict(x)
     assert ((estimate > 0) & (estimate < 1)).all()
     # Platt's first-order condition on each held-out fifth: residuals sum to zero.
@@ -98,7 +101,7 @@ def test_platt_on_heavy_tails_reaches_its_optimum():
         n = int(rng.integers(10, 60))
         x = rng.standard_cauchy((n, 1)) ** (3 + 2 * (seed % 2))
         correct = rng.permutation(np.arange(n) < rng.integers(5, n - 4))
-        estimate = CorrectnessEstimator().fit(x, correct).predict(x)
+        estimate = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
         assert np.isfinite(estimate).all()
         assert abs(estimate.mean() - correct.mean()) < 0.25
 
@@ -111,26 +114,59 @@ def test_newton_survives_a_bad_start():
     np.testing.assert_allclose(theta, 0.0, atol=1e-12)
 
 
-def test_order_of_rows_matters_through_the_split_alone():
+def test_order_of_rows_matters_through_the_authors_split_alone():
     """Reordering within a class reorders the split; moving the classes about does not."""
     x, correct = sample("plain")
     order = np.argsort(correct != correct[0], kind="stable")  # one class, then the other
-    a = CorrectnessEstimator().fit(x, correct).predict(x)
-    b = CorrectnessEstimator().fit(x[order], correct[order]).predict(x)
+    a = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
+    b = CorrectnessEstimator(seed=None).fit(x[order], correct[order]).predict(x)
     shuffled = np.random.default_rng(0).permutation(len(x))
-    c = CorrectnessEstimator().fit(x[shuffled], correct[shuffled]).predict(x)
+    c = CorrectnessEstimator(seed=None).fit(x[shuffled], correct[shuffled]).predict(x)
     np.testing.assert_allclose(c, a, atol=0.03)
     assert np.abs(c - a).max() > 1e-6
-    d = CorrectnessEstimator().fit(x, correct).predict(x[shuffled])
+    d = CorrectnessEstimator(seed=None).fit(x, correct).predict(x[shuffled])
     np.testing.assert_allclose(d, a[shuffled], rtol=1e-12)
     np.testing.assert_allclose(b, a, atol=1e-9)
+
+
+def test_order_of_rows_does_not_matter():
+    """Not even by classes: the rows are sorted and dealt out by the seed; nor do names' places."""
+    x, correct = sample("plain")
+    frame = pd.DataFrame(x, columns=list("cabd"))
+    expected = CorrectnessEstimator().fit(x, correct).predict(x)
+    rng = np.random.default_rng(0)
+    orders = rng.permutation(600), np.argsort(correct), np.argsort(-x[:, 0]), np.arange(600)[::-1]
+    for order in orders:
+        found = CorrectnessEstimator().fit(x[order], correct[order]).predict(x)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        moved = frame.iloc[order][list("dcba")]
+        found = CorrectnessEstimator().fit(moved, correct[order]).predict(frame)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        # Another scale, sign and place of each column.
+        other = (x[order] * [1e-7, -1e7, 3.0, 1e-200] + [0.0, 1e9, -50.0, 0.0])[:, [2, 0, 3, 1]]
+        found = CorrectnessEstimator().fit(other, correct[order]).predict(other)
+        np.testing.assert_allclose(found, expected[order], atol=1e-6)
+    another = CorrectnessEstimator(seed=1).fit(x, correct).predict(x)
+    assert 1e-6 < np.abs(another - expected).max() < 0.03
+
+
+def test_rows_that_are_equal_may_be_given_in_any_order():
+    """Of few values, and in columns that are alike but for their order."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 2, (200, 3)).astype(float)
+    correct = rng.random(200) < 0.3 + 0.4 * x[:, 0]
+    expected = CorrectnessEstimator().fit(x, correct).predict(x)
+    for _ in range(5):
+        order = rng.permutation(200)
+        found = CorrectnessEstimator().fit(x[order], correct[order]).predict(x)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("rare", [5, 30])
 def test_equals_scikit_learn_with_few_wrong_ones(rare):
     rng = np.random.default_rng(rare)
     x, correct = rng.normal(size=(505, 12)), np.arange(505) >= rare
-    ours = CorrectnessEstimator().fit(x, correct).predict(x)
+    ours = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
     tight = reference(solver="newton-cholesky", tol=1e-12, max_iter=10_000).fit(x, correct)
     np.testing.assert_allclose(ours, tight.predict_proba(x)[:, 1], atol=1e-6)
 
@@ -138,16 +174,20 @@ def test_equals_scikit_learn_with_few_wrong_ones(rare):
 def test_single_precision_numbers_and_frames_are_the_same_as_floats():
     x, correct = sample("plain")
     x = np.round(x, 2).astype(np.float32)
-    a = CorrectnessEstimator().fit(x, correct).predict(x)
-    b = CorrectnessEstimator().fit(x.astype(float), correct.astype(int)).predict(x.tolist())
+    a = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
+    b = (
+        CorrectnessEstimator(seed=None)
+        .fit(x.astype(float), correct.astype(int))
+        .predict(x.tolist())
+    )
     np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_units_of_the_signals_do_not_matter():
     x, correct = sample("plain")
-    a = CorrectnessEstimator().fit(x, correct).predict(x)
+    a = CorrectnessEstimator(seed=None).fit(x, correct).predict(x)
     scaled = x * [10.0, 0.01, 3.0, 1.0] + [5.0, 0.0, -2.0, 100.0]
-    b = CorrectnessEstimator().fit(scaled, correct).predict(scaled)
+    b = CorrectnessEstimator(seed=None).fit(scaled, correct).predict(scaled)
     np.testing.assert_allclose(a, b, atol=1e-9)
 
 
@@ -156,7 +196,7 @@ def test_estimates_are_calibrated_where_the_model_is_right():
     x = rng.normal(size=(40_000, 1))
     p = 1 / (1 + np.exp(-(1.5 * x[:, 0] + 0.5)))
     correct = rng.random(len(p)) < p
-    estimate = CorrectnessEstimator().fit(x[:20_000], correct[:20_000]).predict(x[20_000:])
+    estimate = CorrectnessEstimator(seed=None).fit(x[:20_000], correct[:20_000]).predict(x[20_000:])
     assert np.abs(estimate - p[20_000:]).max() < 0.03
 
 
@@ -170,12 +210,12 @@ def test_estimates_are_calibrated_where_the_model_is_right():
 )
 def test_bad_input(signals, correct, message):
     with pytest.raises(ValueError, match=message):
-        CorrectnessEstimator().fit(signals, correct)
+        CorrectnessEstimator(seed=None).fit(signals, correct)
 
 
 def test_wrong_number_of_columns():
     with pytest.raises(RuntimeError, match="must be fitted before it can predict"):
         CorrectnessEstimator().predict(np.zeros((2, 4)))
-    model = CorrectnessEstimator().fit(*sample("plain"))
+    model = CorrectnessEstimator(seed=None).fit(*sample("plain"))
     with pytest.raises(ValueError, match="4 columns, as at fit, got 3"):
         model.predict(np.zeros((2, 3)))

@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals
 from lib.suitability import CorrectnessEstimator, SuitabilityFilter
 from lib.suitability.estimators import (
+    CALIBRATIONS,
     ESTIMATORS,
     SIGNAL_NAMES,
     as_table,
@@ -116,7 +117,7 @@ def test_a_comparison_is_what_its_estimators_say():
     assert list(zip(found["estimator"], found["calibration"], strict=True)) == pairs
     assert (found["true_accuracy"] == test_y.mean()).all()
     for row, (name, calibration) in zip(found.itertuples(), pairs, strict=True):
-        fitted = make_estimator(name, calibration).fit(x, y)
+        fitted = make_estimator(name, calibration, seed=None).fit(x, y)
         p = fitted.predict_proba(test)[:, 1]
         errors = asdict(calibration_errors(p, test_y, 15))
         assert {name: getattr(row, name) for name in errors} == pytest.approx(errors)
@@ -142,7 +143,7 @@ def test_calibration_is_scikit_learns(name, model, calibration, method):
     calibrated = CalibratedClassifierCV(model, method=method, cv=StratifiedKFold(4))
     expected = make_pipeline(StandardScaler(), calibrated).fit(x, y).predict_proba(test)
     # Not the default number of splits, so that the paper's estimator is scikit-learn's here.
-    found = make_estimator(name, calibration, splits=4).fit(x, y).predict_proba(test)
+    found = make_estimator(name, calibration, splits=4, seed=None).fit(x, y).predict_proba(test)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -157,7 +158,7 @@ def test_the_default_is_the_estimator_of_the_paper():
 def test_without_calibration_the_margin_of_the_svm_is_log_odds():
     x, y = sample()
     z = StandardScaler().fit_transform(x)
-    found = make_estimator("svm", "none").fit(x, y).predict_proba(x)[:, 1]
+    found = make_estimator("svm", "none", seed=None).fit(x, y).predict_proba(x)[:, 1]
     np.testing.assert_allclose(found, expit(SVC().fit(z, y).decision_function(z)))
 
 
@@ -188,7 +189,7 @@ def test_signals_one_by_one():
     assert list(found["signals"]) == ["all", "noise", "good", "weak"]
     brier = found.set_index("signals")["brier"]
     assert brier["all"] < brier["good"] < brier["weak"] < brier["noise"]
-    p = SuitabilityFilter(test="paper").fit(x[train], y[train]).estimate(x[test])
+    p = CorrectnessEstimator(seed=None).fit(x[train], y[train]).predict(x[test])
     assert found.loc[0, "ece"] == calibration_errors(p, y[test]).ece
     noise = found.set_index("signals").loc["noise"]
     # A constant estimate: the accuracy of saying "correct", and the base rate of training.
@@ -202,4 +203,31 @@ def test_arrays_have_the_twelve_signals():
     table = as_table("x", x)
     assert list(compare_signals(table, y, table, y)["signals"]) == ["all", *SIGNAL_NAMES]
     assert list(as_table("x", x).columns) == list(SIGNAL_NAMES)
-    assert list(as_table("x", x[:, :2], ["a", "b"]).columns) == ["a", "b"]
+    with pytest.raises(ValueError, match="x must have 12 columns, or be a data frame with names"):
+        as_table("x", x[:, :2])
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_neither_the_order_of_rows_nor_of_named_columns_matters(name, calibration):
+    x, y = sample(150)
+    x = pd.DataFrame(x, columns=["b", "a", "c"])
+    test = pd.DataFrame(sample(50, seed=1)[0], columns=x.columns)
+    expected = make_estimator(name, calibration, splits=2).fit(x, y).predict_proba(test)
+    rows = np.random.default_rng(3).permutation(150)
+    for order in (rows, np.argsort(y, kind="stable"), np.argsort(x["a"].to_numpy())):
+        moved = x.iloc[order][["c", "b", "a"]]
+        fitted = make_estimator(name, calibration, splits=2).fit(moved, y[order])
+        found = fitted.predict_proba(test[["a", "c", "b"]])
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+    for wrong, message in (
+        (test.rename(columns={"a": "z"}), "signals must have the columns"),
+        (test.drop(columns="a"), "signals must have the columns"),
+        (test[["a", "a", "b", "c"]], "signals must have distinct column names"),
+        (test.to_numpy(), "signals must be a data frame with the columns of the fit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict_proba(wrong)
+    by_place = make_estimator(name, calibration, splits=2).fit(x.to_numpy(), y)
+    with pytest.raises(ValueError, match="signals must be an array, as at fit, got a data frame"):
+        by_place.predict_proba(test)

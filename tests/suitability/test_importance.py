@@ -126,8 +126,9 @@ X, Y = sample(30)
     [
         (X, np.ones(30), "correct must have both kinds of prediction, got only correct ones"),
         (X, np.zeros(30), "got only wrong ones"),
-        (X.assign(up=1e200 * X["up"]), Y, "signals must be small enough"),
+        (X.assign(up=1e260 * X["up"]), Y, "signals must be small enough"),
         (X.assign(up=[1e308, 5e307] * 15), Y, "signals must be small enough"),
+        (X.assign(up=1e-300 * X["up"]), Y, "signals must have standard deviations of at least"),
         (X.rename(columns={"up": "down"}), Y, "signals must have distinct column names"),
         (X.to_numpy(), Y, "signals must have 12 columns"),
     ],

@@ -89,12 +89,14 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
     assert said > 20
 
 
-def test_estimates_without_doubt_decide_by_their_difference():
+def test_estimates_without_doubt_show_nothing():
+    """They said SUITABLE, p = 0, from 500 rows."""
     x, y = draw(500, np.random.default_rng(8))
     fitted = RefinedFilter().fit(x, y)
     decision = fitted.decide(y, np.full((50, 3), 1e5))  # estimates are 1, exactly
-    assert (decision.stderr, decision.statistic, decision.p_value) == (0, -np.inf, 0)
-    assert decision.suitable
+    assert (decision.stderr, decision.statistic, decision.p_value) == (0, -np.inf, 1)
+    assert not decision.suitable
+    assert "50 rows that all have an estimate of 0 or 1, beyond any doubt" in str(decision)
     assert np.isnan(decision.dof)
     assert fitted.decide(y, np.full((50, 3), -1e5)).p_value == 1
 
@@ -108,7 +110,7 @@ def test_known_reference_by_hand():
     found = known_reference(rows, 0.02)
     for row in found.itertuples():
         sf, test = tasks[0].partition[row.sf_fold], tasks[0].partition[row.test_fold]
-        estimator = CorrectnessEstimator().fit(x[sf], y[sf])
+        estimator = CorrectnessEstimator(seed=None).fit(x[sf], y[sf])
         t, u = estimator.predict(x[test]), estimator.predict(user)
         error = np.sqrt((u * (1 - u)).mean() / 90 + (t * (1 - t)).mean() / 200)
         z = ((t.mean() + y[test].mean()) / 2 - u.mean() - 0.02) / error
@@ -125,10 +127,15 @@ def test_experiment_equals_single_decisions():
     rows = evaluate_refined({"s": (x, y), "u": (user, correct)}, tasks, [0, 2], 0.01)
     labelled = np.concatenate(tasks[0].partition)
     fitted = RefinedFilter(0.01).fit(x[labelled][:, [0, 2]], y[labelled])
+    user_accuracy, error = fitted.estimate(user[:, [0, 2]])
     for row in rows.itertuples():
-        decision = fitted.decide(y[tasks[0].partition[row.test_fold]], user[:, [0, 2]])
-        assert row.p_value == pytest.approx(decision.p_value, rel=1e-12)
-        assert row.estimated_user_accuracy == decision.estimated_user_accuracy
+        test = y[tasks[0].partition[row.test_fold]]
+        # By the error as estimated; decide() takes the one at a drop of the margin if larger.
+        z = (test.mean() - user_accuracy - 0.01) / error
+        assert row.p_value == pytest.approx(stats.norm.cdf(z), rel=1e-12)
+        decision = fitted.decide(test, user[:, [0, 2]])
+        assert row.estimated_user_accuracy == pytest.approx(decision.estimated_user_accuracy)
+        assert min(row.p_value, 0.5) <= decision.p_value + 1e-12
 
 
 def study():

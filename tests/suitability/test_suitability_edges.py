@@ -271,7 +271,10 @@ def test_misuse_of_the_filter_in_full():
         ("estimate", ([[1.0], [1.0, 2.0]], "mine"),
          "mine must be rectangular, got rows of unequal length"),
         ("estimate", (np.full((1, 3), np.nan), "mine"),
-         "mine must be finite, got nan in row 0, column 0 (3 such values)"),
+         "mine must be a data frame with the columns of the fit (a, b, c), got an array without "
+         "names; give pandas.DataFrame(mine, columns=...) with the names of its columns"),
+        ("estimate", (x * np.nan, "mine"),
+         "mine must be finite, got nan in row 0, column 0 (180 such values)"),
         ("decide", (np.ones(3), x), f"test_signals {shape} float64 of shape (3,)"),
         ("decide", (x[:1], x), "test_signals must have at least 2 rows, got 1"),
         ("decide", (x, x[:1]), "user_signals must have at least 2 rows, got 1"),
@@ -284,20 +287,20 @@ def test_misuse_of_the_filter_in_full():
         SuitabilityFilter().estimate(x)
 
 
-def test_frames_and_arrays_mean_the_same():
+def test_names_are_matched_and_what_has_none_is_not():
     x, y = table()
     by_name, by_place = (SuitabilityFilter().fit(x, y), SuitabilityFilter().fit(x.to_numpy(), y))
     assert by_name.fit(x, y) is by_name
     expected = by_name.estimate(x)
-    for fitted in (by_name, by_place):
-        assert fitted.estimate(x.to_numpy()).tolist() == expected.tolist()
-        assert fitted.estimate(x).tolist() == expected.tolist()
+    assert by_place.estimate(x.to_numpy()).tolist() == expected.tolist()
     assert by_name.estimate(x[["c", "a", "b"]]).tolist() == expected.tolist()
-    # Fitted without names, it goes by place.
-    renamed = x.set_axis(["p", "q", "r"], axis=1)
-    assert by_place.estimate(renamed).tolist() == expected.tolist()
+    names = r"^signals must be a data frame with the columns of the fit \(a, b, c\), got an array"
+    with pytest.raises(ValueError, match=names):
+        by_name.estimate(x.to_numpy())
+    with pytest.raises(ValueError, match=r"^signals must be an array, as at fit, got a data frame"):
+        by_place.estimate(x)
     with pytest.raises(ValueError, match=r"^signals must have 3 columns, as at fit, got 4$"):
-        by_place.estimate(x.assign(d=0.0))
+        by_place.estimate(x.assign(d=0.0).to_numpy())
     found = by_name.decide(x[:2], x[2:4])
     assert found.estimated_test_accuracy == pytest.approx(expected[:2].mean(), rel=1e-12)
     assert found.estimated_user_accuracy == pytest.approx(expected[2:4].mean(), rel=1e-12)

@@ -179,7 +179,8 @@ def test_constant_signals_have_not_moved():
     found = suitability_report(ModelPredictions(**arrays), margin=0.1)
     assert (found.moved["difference"] == 0).all()
     assert not found.moved["moved"].any()
-    assert found.decision.suitable  # without any variance
+    assert (found.decision.suitable, found.decision.p_value) == (False, 1.0)
+    assert any("all have the estimate" in doubt for doubt in found.warnings)
     assert math.isnan(found.decision.dof)
     assert (found.power, found.required) == (1.0, 2)
     item = "estimated drop (test minus user)"

@@ -38,7 +38,7 @@ def estimated_and_true(
 ) -> pd.DataFrame:
     """Estimated and true accuracy of user folds under one estimator: the paper's Figure 5."""
     name, rows = source
-    estimator = CorrectnessEstimator().fit(splits[name][0][rows], splits[name][1][rows])
+    estimator = CorrectnessEstimator(seed=None).fit(splits[name][0][rows], splits[name][1][rows])
     table = []
     for split, fold, label in user_folds:
         signals, correct = splits[split][0][fold], splits[split][1][fold]
@@ -115,7 +115,7 @@ def evaluate_with_labels(
         user_signals, user_correct = task.take_user(splits)
         n, size = n_labelled, len(user_correct)
         sf, *tests = task.partition
-        estimator = CorrectnessEstimator().fit(signals[sf], correct[sf])
+        estimator = CorrectnessEstimator(seed=None).fit(signals[sf], correct[sf])
         user = estimator.predict(user_signals)
         for fold in tests:
             test, test_correct = estimator.predict(signals[fold]), correct[fold]

@@ -110,7 +110,7 @@ def evaluate_pairs(
     source, user, correct = source_signals, user_signals, source_correct
     rows = np.stack(partition)
     k, size = rows.shape
-    estimators = [CorrectnessEstimator().fit(source[fold], correct[fold]) for fold in rows]
+    estimators = [CorrectnessEstimator(seed=None).fit(source[fold], correct[fold]) for fold in rows]
     weights = np.concatenate([e.weights for e in estimators], axis=1)
     # One centre for all estimators, so that one matrix product serves them.
     center = source.mean(axis=0)

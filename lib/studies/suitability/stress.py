@@ -47,7 +47,9 @@ def simulate_cheats(
         given = _provided(x, y, hold, test, stock, rng)
         moved = {name: _moved_given_labels(x, y, a, b) for name, (a, b) in given.items()}
         low = {name: _moved_given_labels(x, y, b, fresh) for name, (_, b) in given.items()}
-        fits = {name: CorrectnessEstimator().fit(x[a], y[a]) for name, (a, _) in given.items()}
+        fits = {
+            name: CorrectnessEstimator(seed=None).fit(x[a], y[a]) for name, (a, _) in given.items()
+        }
         means = {name: fits[name].predict(x[b]) for name, (_, b) in given.items()}
         for split, fold, label in study.user_folds["OOD"]:
             u, right = study.splits[split][0][fold], study.splits[split][1][fold]
@@ -110,7 +112,7 @@ def _by_confidence(x, rows):
 
 def _flat(x, y, pool, n, rng):
     """N rows on which the honest estimate says nothing: the same fraction is right at any level."""
-    estimate = CorrectnessEstimator().fit(x[pool], y[pool]).predict(x[pool])
+    estimate = CorrectnessEstimator(seed=None).fit(x[pool], y[pool]).predict(x[pool])
     levels = int(np.clip(n // 50, 2, 10))
     chosen, part = [], n // levels
     n_right = min(round(part * y[pool].mean()), part - 1)
@@ -216,7 +218,7 @@ def by_sample_size(
         ]
         for n_holdout in n_holdouts:
             hold = rest[:n_holdout]
-            estimator = CorrectnessEstimator().fit(x[hold], y[hold])
+            estimator = CorrectnessEstimator(seed=None).fit(x[hold], y[hold])
             known = estimator.predict(x[test])
             for split, rows, label in shuffled:
                 signals, correct = study.splits[split]
@@ -282,8 +284,8 @@ def compare_calibrations(
     for repetition in range(repetitions):
         order = rng.permutation(len(y))
         first, second, fresh = np.split(order, [n // 2, n])
-        whole = CorrectnessEstimator().fit(x[order[:n]], y[order[:n]])
-        half = CorrectnessEstimator().fit(x[first], y[first])
+        whole = CorrectnessEstimator(seed=None).fit(x[order[:n]], y[order[:n]])
+        half = CorrectnessEstimator(seed=None).fit(x[first], y[first])
         on_second = half.predict(x[second]), y[second], groups[second]
         corrected = {
             "group means": Multicalibrator(bins=1).fit(*on_second),

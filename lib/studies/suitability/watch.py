@@ -90,7 +90,7 @@ class Deployment:
             halves = np.array_split(rng.permutation(len(parts[0][1])), 2)
             parts = [(parts[0][0][rows], parts[0][1][rows]) for rows in halves]
         fitted, self.test = parts
-        estimator = CorrectnessEstimator().fit(*fitted)
+        estimator = CorrectnessEstimator(seed=None).fit(*fitted)
         self.plan, self.estimated = plan, estimator.predict(self.test[0])
         self.least = float(self.test[1].mean()) - plan.margin
         self.ordered = np.sort(self.test[0].T, axis=1)

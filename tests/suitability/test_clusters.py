@@ -1,0 +1,216 @@
+"""Rows that belong together: the level holds for clusters of 2 to 50, and copies are named."""
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from lib.suitability import Monitor, RefinedFilter, SuitabilityFilter
+from lib.suitability.clusters import inflation, mean_part, total
+from lib.suitability.estimator import fit_logistic, logistic_hessian
+
+MARGIN, BIAS = 0.05, 1.5
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+
+
+def accuracy(shift):
+    return special.expit(BIAS + NODES + shift) @ WEIGHTS / WEIGHTS.sum()
+
+
+SHIFT = optimize.brentq(lambda s: accuracy(0.0) - accuracy(s) - MARGIN, -4, 0)
+
+
+def draw(rng, n, size, shift=0.0, equal=True):
+    """Clusters of one size: of equal rows, or of rows that share seven tenths of all variance."""
+    own = np.repeat(np.arange(max(2, n // size)), size)
+    shares = (1.0, 0.0) if equal else (0.7, 0.3)
+    mixed = [
+        np.sqrt(shares[0]) * rng.normal(size=own.max() + 1)[own]
+        + np.sqrt(shares[1]) * rng.normal(size=len(own))
+        for _ in range(2)
+    ]
+    x = mixed[0] + shift
+    return x[:, None], stats.norm.cdf(mixed[1]) < special.expit(BIAS + x), own
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("size", [2, 10, 50])
+def test_level_of_clusters(size, equal):
+    """At a drop of the margin: .1 to .45 if the rows are taken for independent ones."""
+    rng, runs = np.random.default_rng(size), 100
+    hits = dict.fromkeys(("filter", "refined", "without"), 0)
+    for _ in range(runs):
+        x, y, own = draw(rng, 500, size, 0.0, equal)
+        (test, _, of_test), (user, user_y, of_user) = (
+            draw(rng, 500, size, shift, equal) for shift in (0.0, SHIFT)
+        )
+        if y.all() or not y.any():
+            continue
+        fitted = SuitabilityFilter(MARGIN).fit(x, y, own)
+        found = fitted.decide(test, user, test_clusters=of_test, user_clusters=of_user)
+        hits["filter"] += found.suitable
+        hits["without"] += SuitabilityFilter(MARGIN).fit(x, y).decide(test, user).suitable
+        refined = RefinedFilter(MARGIN).fit(x, y, own)
+        found = refined.decide(y, user, user_clusters=of_user).suitable
+        hits["refined"] += found and y.mean() - user_y.mean() > MARGIN
+    most = runs * 0.05 + 3 * np.sqrt(runs * 0.05 * 0.95)
+    assert max(hits["filter"], hits["refined"]) <= most
+    if size > 2:
+        assert hits["without"] > most
+
+
+def test_variance_of_a_mean_by_leaving_clusters_out():
+    rng = np.random.default_rng(0)
+    values, own = rng.random(60), rng.integers(0, 7, 60)
+    left = [values[own != c].mean() for c in range(7)]
+    expected = 6 / 7 * np.sum((np.array(left) - values.mean()) ** 2)
+    assert mean_part(values, own) == pytest.approx((expected, 6))
+    # Clusters of one: the usual variance.
+    assert mean_part(values, np.arange(60)) == pytest.approx(mean_part(values, None))
+    assert mean_part(values, None)[0] == pytest.approx(values.var(ddof=1) / 60)
+    # Copies: that of one of each.
+    copies = mean_part(np.repeat(values, 9), np.repeat(np.arange(60), 9))
+    assert copies == pytest.approx(mean_part(values, None))
+    # Welch and Satterthwaite's.
+    assert total([(0.1, 9), (0.2, 19)])[1] == pytest.approx(0.09 / (0.01 / 9 + 0.04 / 19))
+    assert total([(0.1, np.inf), (0.2, np.inf)]) == (pytest.approx(0.3), np.inf)
+
+
+@pytest.mark.parametrize("block", [1, 50, 2**16])
+def test_inflation_is_the_jackknife_of_one_newton_step(monkeypatch, block):
+    monkeypatch.setattr("lib.suitability.clusters._BLOCK", block)
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.normal(size=(90, 2)), np.ones(90)])
+    y, own = rng.random(90) < special.expit(x[:, 0] + 0.5), rng.integers(0, 12, 90)
+    g = np.array([0.3, -0.2, 0.1])
+    theta, hessian = fit_logistic(x, y, 0.5)
+    p = special.expit(x @ theta)
+    squares = 0.0
+    for cluster in range(12):
+        inside = own == cluster
+        rest = logistic_hessian(x[~inside], theta, 0.5)
+        squares += (g @ np.linalg.solve(rest, x[inside].T @ (y - p)[inside])) ** 2
+    expected = 11 / 12 * squares / (g @ np.linalg.solve(hessian, g))
+    found = inflation(x, y - p, p * (1 - p), hessian, own, g)
+    assert found == pytest.approx(max(1.0, expected), rel=1e-9)
+
+
+@pytest.mark.parametrize("test", ["fitted", "paper"])
+def test_copies_with_clusters_are_what_one_of_each_is(test):
+    rng = np.random.default_rng(2)
+    (x, y, _), (test_x, _, _), (user, _, _) = (draw(rng, 80, 1, s) for s in (0, 0, -0.1))
+    own = np.repeat(np.arange(80), 10)
+    fitted = SuitabilityFilter(0.1, test=test).fit(x, y)
+    one = fitted.decide(test_x, user, test_clusters=range(80), user_clusters=range(80))
+    copies = [np.repeat(table, 10, axis=0) for table in (test_x, user)]
+    ten = fitted.decide(*copies, test_clusters=own, user_clusters=own)
+    assert ten.statistic == pytest.approx(one.statistic)
+    assert ten.p_value == pytest.approx(one.p_value)
+    assert ten.dof == pytest.approx(one.dof)
+    assert fitted.decide(*copies).p_value != pytest.approx(one.p_value)
+    # Clusters of one row each differ from none by Student's distribution alone.
+    plain = fitted.decide(test_x, user)
+    assert one.statistic == pytest.approx(plain.statistic)
+    assert plain.p_value == pytest.approx(one.p_value, abs=0.01)
+
+
+def test_repeated_rows_are_named():
+    rng = np.random.default_rng(3)
+    (x, y, _), (test, _, _), (user, _, _) = (draw(rng, 80, 1) for _ in range(3))
+    user = np.repeat(user, 10, axis=0)
+    fitted, refined = SuitabilityFilter(0.05).fit(x, y), RefinedFilter(0.05).fit(x, y)
+    for found in (fitted.decide(test, user), refined.decide(y, user)):
+        assert len(found.notes) == 1
+        assert "user_signals has 800 rows, of which only 80 are different" in str(found)
+    own = np.repeat(np.arange(80), 10)
+    for found in (
+        fitted.decide(test, user, user_clusters=own),
+        refined.decide(y, user, user_clusters=own),
+        fitted.decide(test, user[::10]),
+    ):
+        assert found.notes == ()
+    repeated = SuitabilityFilter(0.05).fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
+    assert "the table of the fit has 160 rows" in repeated.decide(test, user[::10]).notes[0]
+    # Ten values that all tables have are no repetition.
+    few = [np.round(2 * table) / 2 for table in (x, test, user[::10])]
+    assert SuitabilityFilter(0.05).fit(few[0], y).decide(*few[1:]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ([0] * 80, "clusters must have at least 2 different ones, got only 0"),
+        ([0, 1], r"clusters must be of shape \(80,\), one entry per row, got \(2,\)"),
+        (
+            [None, *"ab" * 39, "a"],
+            "clusters must have no missing entries, got 1, the first in row 0",
+        ),
+        ([np.nan, *range(79)], "clusters must have no missing entries, got 1"),
+    ],
+)
+def test_bad_clusters(clusters, message):
+    x, y, _ = draw(np.random.default_rng(4), 80, 1)
+    for own in (SuitabilityFilter(), RefinedFilter()):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            own.fit(x, y, clusters)
+    with pytest.raises(ValueError, match=f"^user_{message}"):
+        SuitabilityFilter().fit(x, y).decide(x, x, user_clusters=clusters)
+    with pytest.raises(ValueError, match=f"^test_{message}"):
+        SuitabilityFilter().fit(x, y).decide(x, x, test_clusters=clusters)
+    with pytest.raises(ValueError, match=r"^clusters must be None for the paper's test"):
+        SuitabilityFilter(test="paper").fit(x, y, np.arange(80))
+
+
+def test_few_errors_do_not_make_the_refined_filter_sure():
+    """Five errors in a thousand rows: at the estimated coefficients .1 instead of .05."""
+    rng, runs, hits = np.random.default_rng(5), 300, 0
+    margin, bias, slope = 0.01, 7.0, 2.0
+
+    def share(shift):
+        return special.expit(bias + slope * (NODES + shift)) @ WEIGHTS / WEIGHTS.sum()
+
+    shift = optimize.brentq(lambda s: share(0.0) - share(s) - margin, -8, 0)
+    for _ in range(runs):
+        x, user = rng.normal(size=(1000, 1)), rng.normal(size=(1000, 1)) + shift
+        y, truth = (rng.random(1000) < special.expit(bias + slope * z[:, 0]) for z in (x, user))
+        if y.all():
+            continue
+        found = RefinedFilter(margin).fit(x, y).decide(y[:500], user).suitable
+        hits += found and y[:500].mean() - truth.mean() > margin
+    assert hits <= runs * 0.05 + 3 * np.sqrt(runs * 0.05 * 0.95)
+
+
+# --------------------------------------------------------------------------- references are sets
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_order_of_a_reference_does_not_matter(labels):
+    """In the order of classes, backwards or sorted it alarmed in 40 of 40 unchanged runs."""
+    rng = np.random.default_rng(6)
+    means = np.repeat(np.linspace(0.95, 0.6, 10), 200)
+    reference = rng.beta(20 * means, 20 * (1 - means))
+    right = rng.random(2000) < reference
+    orders = [np.arange(2000), np.arange(2000)[::-1], np.argsort(reference), rng.permutation(2000)]
+    stream = rng.permutation(reference)
+    evidence = []
+    for order in orders:
+        options = {"reference_correct": right[order]} if labels else {}
+        for level in (0.05, 0.0):
+            monitor = Monitor(reference[order], margin=0.02, reference_level=level, **options)
+            found = [monitor.update(part) for part in np.split(stream, 10)]
+            assert not any(one.alarm for one in found)
+            evidence.append([one.evidence for one in found])
+    assert evidence[::2] == [evidence[0]] * 4
+    assert evidence[1::2] == [evidence[1]] * 4
+
+
+def test_false_alarms_with_a_reference_in_the_order_of_classes():
+    rng, means = np.random.default_rng(7), np.linspace(0.95, 0.6, 10)
+
+    def rows(n):
+        classes = rng.integers(0, 10, n)
+        return classes, rng.beta(20 * means[classes], 20 * (1 - means[classes]))
+
+    for _ in range(8):
+        classes, reference = rows(2000)
+        monitor = Monitor(reference[np.argsort(classes, kind="stable")], margin=0.02)
+        assert not monitor.update(rows(20_000)[1]).alarm
