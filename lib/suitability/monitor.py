@@ -200,7 +200,8 @@ class Monitor:
         """
         batch = as_array("batch", batch)
         batch = np.empty(0) if batch.shape == (0,) else as_sample("batch", batch, 0, 1, 1)
-        labels = as_flags("correct", correct, np.size(correct)).astype(float)
+        correct = as_array("correct", correct)
+        labels = as_flags("correct", correct, correct.size).astype(float)
         if len(labels) and "labels" not in self._detectors:
             raise ValueError(
                 "correct must be empty without reference_correct: there is nothing to compare with"
