@@ -52,6 +52,8 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
         )
     if hasattr(values, "detach") and hasattr(values, "cpu"):  # a tensor of PyTorch, on any device
         values = _of_tensor(name, values.detach().cpu())
+    if isinstance(values, pd.DataFrame):
+        values = _of_frame(name, values)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.api.extensions.ExtensionDtype):
         return _of_pandas(values, dtype)
@@ -62,7 +64,10 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     return _unboxed(array) if array.dtype == object else array
 
 
-_PLAIN = {"integer": np.int64, "boolean": bool, "floating": float}
+_PLAIN = {
+    **{"integer": np.int64, "boolean": bool},
+    **dict.fromkeys(("floating", "integer-na", "mixed-integer-float"), float),
+}
 
 
 def _unboxed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -70,12 +75,22 @@ def _unboxed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
     Others stay objects: words, whole numbers beyond 64 bits, and what is of several kinds.
     """
-    kind = pd.api.types.infer_dtype(array, skipna=False)
-    kind = "floating" if kind == "mixed-integer-float" else kind
+    kind = pd.api.types.infer_dtype(array.ravel(), skipna=False)
     try:
         return array.astype(_PLAIN[kind]) if kind in _PLAIN else array
     except (OverflowError, TypeError, ValueError):
         return array
+
+
+def _of_frame(name: str, frame: pd.DataFrame) -> Any:
+    """Columns of different types, or that may miss values, one by one."""
+    plain = all(isinstance(t, np.dtype) and t.kind != "O" for t in frame.dtypes)
+    if plain or not frame.shape[1]:
+        return frame.to_numpy()
+    columns = [as_array(name, frame.iloc[:, place]) for place in range(frame.shape[1])]
+    if all(column.dtype.kind in "biuf" for column in columns):
+        return np.stack(columns, axis=1)
+    return frame.to_numpy(dtype=object, na_value=None)
 
 
 def _of_tensor(name: str, tensor: Any) -> npt.NDArray[Any]:
@@ -140,11 +155,9 @@ def as_real(name: str, values: Any) -> npt.NDArray[Any]:
 def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
     """Finite floats of shape (n, columns), both at least 1."""
     if isinstance(values, pd.DataFrame):
-        # Strings that look like numbers would be converted without a word.
-        wrong = [str(c) for c, t in values.dtypes.items() if t.kind not in "fiu"]
-        if wrong:
+        kinds = {c: as_array(name, values[[c]]).dtype.kind for c in values.columns.unique()}
+        if wrong := [str(column) for column, kind in kinds.items() if kind not in "fiu"]:
             raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
-        values = values.to_numpy(dtype=float)
     array = as_array(name, values)
     if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
@@ -376,6 +389,8 @@ def as_names(name: str, values: Any, n: int) -> npt.NDArray[Any]:
 
     Floats are taken if all are whole; missing names are refused.
     """
+    if isinstance(values, list | tuple):  # an array of them would make words of all
+        values = np.array([*values, None], dtype=object)[:-1]
     array = _whole(as_array(name, values), booleans=False)
     # Words of pandas stay objects: an array of words has room for the longest in every row.
     named = array.dtype.kind in "biuUS" or (

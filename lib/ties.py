@@ -25,22 +25,26 @@ ROUNDING = 1e-9
 
 # A few units in the last place: sums, means and complements of a few terms, 1 - 0.9 for 0.1, stay
 # within them. Probabilities that differ by more than 1e-13 near 1 were told apart by the model.
-_DOUBLE, _SINGLE = 2.0**-43, 2.0**-21
+_DOUBLE, _SINGLE, _HALF = 2.0**-43, 2.0**-21, 2.0**-11
 
 
-def precision(values: npt.ArrayLike) -> float:
+def precision(values: npt.ArrayLike, *, half: bool = False) -> float:
     """How far rounding may have moved numbers, relative to their size.
 
     Parameters
     ----------
     values : array_like of float
         Without NaN.
+    half : bool
+        Whether numbers that all are those of float16 count as rounded to them: where they are held
+        against others, which are not.  Among themselves they are equal or not.
 
     Returns
     -------
     float
         4.8e-7, four units in the last place, where all numbers are those of single precision, in
-        whatever type they come; 1.1e-13 for others, and for ranks and counts: numbers of which all
+        whatever type they come (4.9e-4, half a unit, for those of half precision if asked);
+        1.1e-13 for others, and for ranks and counts: numbers of which all
         are whole, or halves, are exact.
 
     Examples
@@ -55,15 +59,20 @@ def precision(values: npt.ArrayLike) -> float:
         return _DOUBLE
     array = array.ravel()
     head = array[:256]  # most arrays are told by their first numbers
-    for part in (head, array) if len(array) > len(head) else (head,):
-        with np.errstate(over="ignore"):
-            if array.dtype.itemsize > 4 and not np.array_equal(part.astype(np.float32), part):
-                return _DOUBLE
-    for part in (head, array) if len(array) > len(head) else (head,):
-        with np.errstate(over="ignore"):
-            if not np.array_equal(np.rint(2 * part), 2 * part):
-                return _SINGLE
-    return _DOUBLE
+    parts = (head, array) if len(array) > len(head) else (head,)
+    with np.errstate(over="ignore", under="ignore"):
+        if array.dtype.itemsize > 4 and not all(_are(np.float32, part) for part in parts):
+            return _DOUBLE
+        if all(np.array_equal(np.rint(2 * part), 2 * part) for part in parts):
+            return _DOUBLE
+        if half and all(_are(np.float16, part) for part in parts):
+            return _HALF
+    return _SINGLE
+
+
+def _are(kind: type[np.floating], values: npt.NDArray) -> bool:
+    """Whether numbers are numbers of a type."""
+    return np.array_equal(values.astype(kind), values)
 
 
 def group_starts(ordered: npt.NDArray) -> npt.NDArray[np.int64]:
@@ -182,7 +191,7 @@ def at_least(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     """
     array = np.asarray(values)
     # In double precision: the threshold would be rounded to the type of the numbers.
-    return array.astype(float) >= threshold - precision(array) * abs(threshold)
+    return array.astype(float) >= threshold - precision(array, half=True) * abs(threshold)
 
 
 def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.NDArray[np.int64]:
@@ -212,7 +221,7 @@ def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.ND
     array = np.asarray(values)
     scaled = array.astype(float) * bins
     edge = np.rint(scaled)
-    on = np.abs(scaled - edge) <= precision(array) * bins
+    on = np.abs(scaled - edge) <= precision(array, half=True) * np.maximum(edge, 1)
     found = np.where(on, edge - (closed == "right"), np.floor(scaled))
     return found.clip(0, bins - 1).astype(np.int64)
 

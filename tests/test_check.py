@@ -164,7 +164,8 @@ MESSAGES = [
     *((as_classes, "y", (v,), "must be integers of shape (n,), got")
       for v in (["a"], [0.0, NAN], [INF], [2.0**60], [0, None], [10**30])),
     *((as_names, "g", (v, 2), "must be integers or strings of shape (2,), one for each row, got")
-      for v in (["a"], [0.5, 1.0], [NAN, 1.0], ["a", None], np.array(["a", 1], object),
+      for v in (["a"], [0.5, 1.0], [NAN, 1.0], ["a", None], ["a", NAN], [1, "1"],
+                np.array(["a", 1], object),
                 [["a"], ["b"]],
                 pd.Series(["a", None], dtype="string"), pd.Categorical(["a", None]))),
     (as_names, "g", (["a", None], 2), "must be integers or strings of shape (2,), one for each row,"

@@ -17,9 +17,10 @@ ROOT = Path(__file__).parents[1]
 MAP = runpy.run_path(str(ROOT / ".ci" / "architecture"))
 files, imports = MAP["files"], MAP["imports"]
 FORMULAS = ("selective", "suitability", "audit", "counterfactual", "privacy")
-TOOLS = {"check", "plot", "ties"}
+TOOLS = {"bounds", "check", "plot", "ties"}
 BELOW = {
     **dict.fromkeys(FORMULAS, TOOLS),
+    "bounds": set(),
     "check": set(),
     "plot": set(),
     "ties": set(),

@@ -101,6 +101,10 @@ def test_edges_of_bins_are_met_up_to_rounding(bins, dtype):
             assert np.array_equal(bin_index(same, bins), np.maximum(k - 1, 0))
             assert np.array_equal(bin_index(same, bins, "left"), np.minimum(k, bins - 1))
             assert all(at_least(same, j / bins).tolist() == (k >= j).tolist() for j in k)
+    half = routes(k, bins)[0].astype(np.float16)
+    for same in (half, half.astype(np.float32), half.astype(float)):
+        assert np.array_equal(bin_index(same, bins), np.maximum(k - 1, 0))
+        assert all(at_least(same, j / bins).tolist() == (k >= j).tolist() for j in k)
     inside = (k[:-1] + np.array([[1e-5], [0.5], [1 - 1e-5]])) / bins
     for closed in ("right", "left"):
         assert np.array_equal(bin_index(inside, bins, closed), np.broadcast_to(k[:-1], (3, bins)))

@@ -35,12 +35,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from lib.check import as_number, as_range, as_unit, as_vector, require_choice
-from lib.counterfactual.bounds import require_within
-from lib.counterfactual.estimate import Nuisances, estimate_from_nuisances
-from lib.counterfactual.result import Estimate
+from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
 
 Array = npt.NDArray[np.float64]
 _SAME = 1e-12  # within which shares are equal, and, times the range of scores, values of g
@@ -89,8 +86,7 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
             estimator=estimate.estimator,
             clip=clip,
             level=estimate.level,
-            score_range=estimate.score_range,
-            clusters=estimate.clusters,
+            student=estimate.degrees < math.inf,
         )
         rows.append(
             {
@@ -128,11 +124,10 @@ def contamination_bounds(
     -------
     pandas.DataFrame
         One row per share, in the order given, with the columns ``share``; ``low``, ``high``: the
-        bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a normal
-        (Student's) interval at the level of `estimate`, and by as much more as the ends of
-        `estimate` are further out than that (few errors), so that [``ci_low``, ``ci_high``] covers
-        both bounds, and all between, with at least that probability for large samples, at each
-        share for itself.  Points, or the clusters of `estimate`, are independent.
+        bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a
+        two-sided interval at the level of `estimate`, so that [``ci_low``, ``ci_high``] covers both
+        bounds, and all between, with at least that probability for large samples, at each share
+        for itself.
 
     Notes
     -----
@@ -169,6 +164,7 @@ def contamination_bounds(
     """
     low, high = _check(estimate, score_range)
     gamma = as_unit("shares", as_vector("shares", shares))
+    z = estimate.quantile
     down, down_error = _Loss(estimate, low, high, sign=-1).at(gamma)
     up, up_error = _Loss(estimate, low, high, sign=1).at(gamma)
     lower, upper = estimate.value - down, estimate.value + up
@@ -177,8 +173,8 @@ def contamination_bounds(
             "share": gamma,
             "low": lower,
             "high": upper,
-            "ci_low": lower - down_error,
-            "ci_high": upper + up_error,
+            "ci_low": lower - z * down_error,
+            "ci_high": upper + z * up_error,
         }
     )
 
@@ -231,10 +227,11 @@ def breakdown_share(
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
+    z = estimate.quantile if interval else 0.0
 
     def reach(shares: Array) -> Array:
         distance, error = loss.at(shares)
-        return distance + (error if interval else 0.0)
+        return distance + z * error
 
     knots = loss.knots()
     reached = reach(knots) >= gap
@@ -283,17 +280,9 @@ class _Loss:
         # With repeats, what the standard error of the estimate contains beyond one split.
         self.splits = max(0.0, estimate.stderr**2 - self.variance / n)
         self.n = n
-        # Clusters widen a bound as they widen the estimate, and where errors are few an end is as
-        # much further out as that of the estimate is, which is a bound there.
-        plain = math.sqrt(self.variance / n + self.splits)
-        wider = max(1.0, estimate.stderr / plain if plain > 0 else 1.0)
-        normal = float(stats.norm.isf((1 - estimate.level) / 2))
-        self.z = wider * (estimate.quantile if estimate.reach is None else normal)
-        half = abs(estimate.interval[0 if sign < 0 else 1] - estimate.value)
-        self.more = 0.0 if math.isnan(half) else max(0.0, half - self.z * plain)
 
     def at(self, gamma: Array) -> tuple[Array, Array]:
-        """T, and how far the end of the interval is beyond the bound, at some shares."""
+        """T, and the standard error of the bound, at some shares."""
         last = len(self.quantile) - 1
         # The group that ends at a share or beyond, and the one that begins there or before: they
         # differ where a group is complete, and q may be either's g.
@@ -302,7 +291,7 @@ class _Loss:
         plain, error = self._plain(gamma, ending)
         other = self._plain(gamma, beginning)[1]
         value = np.minimum(np.maximum(plain, self.largest[ending]), self.cap)
-        return value, self.z * np.maximum(error, other) + self.more
+        return value, np.maximum(error, other)
 
     def knots(self) -> Array:
         """Shares between which T is a straight line, or the larger of one and a constant."""
@@ -356,5 +345,11 @@ def _check(estimate: Any, score_range: Any) -> tuple[float, float]:
         )
     low, high = as_range("score_range", score_range)
     for nuisances in estimate.nuisances:
-        require_within(nuisances.scores, nuisances.abstained, low, high)
+        outside = ~nuisances.abstained & ((nuisances.scores < low) | (nuisances.scores > high))
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise ValueError(
+                f"score_range must hold all observed scores, got ({low:g}, {high:g}) and a score "
+                f"of {nuisances.scores[row]:g} in row {row} ({int(outside.sum())} such scores)"
+            )
     return low, high

@@ -61,7 +61,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     doubts += look_like_probabilities(given, ["test_logits"])
     accuracy, low, high = share(correct, settings.level)
     wrong = int((~correct).sum())
-    areas, curves = _areas(correct, scores, settings)
+    areas, curves = _areas(correct, scores, _orders(scores, logits), settings)
     summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
     if not labelled.all():
         doubts.append(
@@ -166,24 +166,36 @@ def _less_accurate(by_group: pd.DataFrame, low: float) -> list[str]:
     ] * bool(names)
 
 
+def _orders(scores: dict[str, Any], logits: Any) -> dict[str, Any]:
+    """What ranks as each score does, without ties where probabilities round to 0 or 1."""
+    rounded = {"softmax response", "margin", "entropy"}
+    return {
+        name: selective.log_odds(logits=logits, of=name) if name in rounded else score
+        for name, score in scores.items()
+    }
+
+
 def _areas(
-    correct: Any, scores: dict[str, Any], settings: Settings
+    correct: Any, scores: dict[str, Any], orders: dict[str, Any], settings: Settings
 ) -> tuple[pd.DataFrame, dict[str, selective.AccuracyCoverage]]:
-    """Areas and coverages by acceptance score, and the curves."""
+    """Areas and coverages by acceptance score, and the curves.
+
+    The threshold is one of the score as it is given, which is what will be held against it.
+    """
     rows, curves = [], {}
-    for name, score in scores.items():
+    for name, order in orders.items():
         found = []
         for metric in ("aurc", "normalized_score"):
-            one = selective.estimate(correct, score, metric, settings.level)
+            one = selective.estimate(correct, order, metric, settings.level)
             found += [one.value, one.standard_error, one.low, one.high]
-        plug_in = selective.coverage_at_accuracy(correct, score, settings.target)
+        plug_in = selective.coverage_at_accuracy(correct, order, settings.target)
         # Each score has its part of the error, so that one may choose among them.
         sure = selective.guaranteed_threshold(
-            correct, score, settings.target, 1 - settings.alpha / len(scores)
+            correct, scores[name], settings.target, 1 - settings.alpha / len(scores)
         )
         threshold = math.nan if sure.threshold is None else sure.threshold
         rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
-        curves[name] = selective.accuracy_coverage(correct, score)
+        curves[name] = selective.accuracy_coverage(correct, order)
     areas = pd.DataFrame(
         rows,
         columns=[

@@ -37,6 +37,7 @@ from lib.selective.curves import (
 )
 from lib.selective.gap import gap_decomposition
 from lib.selective.guarantee import Threshold, guaranteed_threshold
+from lib.selective.influences import influence
 from lib.selective.private import private_threshold
 from lib.selective.scores import (
     METHODS,
@@ -45,6 +46,7 @@ from lib.selective.scores import (
     deep_gamblers,
     energy,
     entropy,
+    log_odds,
     margin,
     mc_dropout,
     sctd,
@@ -60,7 +62,6 @@ from lib.selective.uncertainty import (
     compare,
     compare_over_seeds,
     estimate,
-    influence,
     mean_over_seeds,
     points_needed,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "gap_decomposition",
     "guaranteed_threshold",
     "influence",
+    "log_odds",
     "margin",
     "mc_dropout",
     "mean_over_seeds",

@@ -10,6 +10,7 @@ from scipy.special import entr
 
 from lib.check import as_integer, as_names, as_scored, as_scores, as_unit, as_vector, same_rows
 from lib.selective.curves import _accuracy
+from lib.ties import group_starts
 
 
 def selective_auc(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
@@ -188,8 +189,8 @@ def risk_areas(
         Smaller is better.  ``aurc``: mean, over the coverages i / n, of the mean loss among the
         accepted points.  ``e_aurc``: that minus the same of the best order, the one by the loss.
         ``naurc``: ``e_aurc`` over that of a random order, so that 0 is perfect and 1 random; 0 if
-        all losses are equal, as there is nothing to rank.  ``augrc``: mean over the coverage, from
-        0 on, of the summed loss of the accepted points over n.
+        all losses are equal up to rounding, as there is nothing to rank.  ``augrc``: mean over the
+        coverage, from 0 on, of the summed loss of the accepted points over n.
 
     Notes
     -----
@@ -227,9 +228,13 @@ def risk_areas(
         labels = as_names("labels", labels, n)
         _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
         loss = loss * n / (len(counts) * counts[place])
-    curve, best = _mean_curve(loss, score), _mean_curve(loss, -loss)
-    excess = 0.0 if loss.min() == loss.max() else max(0.0, float((curve - best).mean()))
+    # Around the mean, so that losses of another level lose no digits.
+    mean = float(loss.mean())
+    curve, best = _mean_curve(loss - mean, score), _mean_curve(loss - mean, -loss)
+    alike = len(group_starts(np.sort(loss))) == 1
+    excess = 0.0 if alike else max(0.0, float((curve - best).mean()))
     room = float((curve[-1] - best).mean())
+    curve += mean
     sums = curve * np.arange(1, n + 1)
     augrc = float(sums.sum() - sums[-1] / 2) / n**2
     naurc = excess / room if excess else 0.0
@@ -342,7 +347,7 @@ def _evened(values: npt.NDArray, score: npt.NDArray) -> tuple[npt.NDArray, npt.N
     """The order of acceptance, and values in it that are averaged over points of equal score."""
     order = np.argsort(-score, kind="stable")
     ranked = score[order]
-    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    starts = group_starts(ranked)
     sizes = np.diff(np.append(starts, len(score)))
     return order, np.repeat(np.add.reduceat(values[order], starts) / sizes, sizes)
 

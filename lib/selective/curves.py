@@ -1,17 +1,22 @@
 """Accuracy as a function of coverage, and the bound on it.
 
 Throughout the book a *score* is an acceptance score: the larger, the earlier a point is accepted.
-With n points the coverage takes the values i / n, i = 1..n.  Points of equal score are accepted in
-random order, and what is reported is the expected value over these orders, exactly.
+With n points the coverage takes the values i / n, i = 1..n.  Points of equal score (up to rounding,
+as :func:`lib.ties.group_starts` decides) are accepted in random order, and what is reported is the
+expected value over these orders, exactly.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from lib.check import as_scored, as_unit, require_choice
+from lib.check import as_scored, as_unit, require_choice, same_rows
+from lib.ties import group_starts
+
+_DISTINCT = 20  # values of a score from which on it is no scale of few levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,7 @@ def accuracy_bound(full_accuracy: npt.ArrayLike, coverage: npt.ArrayLike) -> npt
     >>> accuracy_bound(0.6, [0.5, 0.6, 0.8, 1.0]).round(2).tolist()
     [1.0, 1.0, 0.75, 0.6]
     """
+    same_rows(full_accuracy=full_accuracy, coverage=coverage)
     full = as_unit("full_accuracy", full_accuracy)
     return np.minimum(1.0, full / as_unit("coverage", coverage, open_left=True))
 
@@ -144,8 +150,9 @@ def coverage_at_accuracy(
     curve = accuracy_coverage(correct, score)
     offered = np.ones(len(curve.accuracy), dtype=bool)
     if not randomized:
-        ordered = np.sort(as_scored(correct, score)[1])[::-1]
-        offered[:-1] = ordered[1:] != ordered[:-1]
+        starts = group_starts(np.sort(as_scored(correct, score)[1]))
+        offered[:] = False
+        offered[len(offered) - 1 - starts] = True  # the last ranks of groups, from the largest down
     reached = np.flatnonzero(offered & (curve.accuracy >= target - 1e-12))
     return float(curve.coverage[reached[-1]]) if len(reached) else 0.0
 
@@ -155,27 +162,52 @@ def _accuracy(
 ) -> npt.NDArray[np.float64]:
     # Sorting values is several times as fast as finding the order, and two sorted lists are all
     # that the curve needs.
-    right, wrong = np.sort(score[correct]), np.sort(score[~correct])
+    ordered, wrong = np.sort(score), np.sort(score[~correct])
     out = np.empty(len(correct))
-    _expected_accuracy(right, wrong, out)
+    _expected_accuracy(ordered, group_starts(ordered), wrong, out)
     return out
 
 
 @njit(cache=True)
-def _expected_accuracy(right, wrong, out):
-    """Merge from the largest score down, averaging over groups of equal scores."""
-    i, j, rank, hits = len(right) - 1, len(wrong) - 1, 0, 0
-    while i >= 0 or j >= 0:
-        top = right[i] if j < 0 or (i >= 0 and right[i] >= wrong[j]) else wrong[j]
-        h, m = 0, 0
-        while i >= 0 and right[i] == top:
-            i -= 1
-            h += 1
-        while j >= 0 and wrong[j] == top:
-            j -= 1
-            m += 1
-        m += h
+def _expected_accuracy(ordered, starts, wrong, out):
+    """From the largest score down, averaging over groups of equal scores."""
+    left, end, rank, hits = len(wrong), len(ordered), 0, 0
+    for group in range(len(starts) - 1, -1, -1):
+        start = starts[group]
+        h = m = end - start
+        while left and wrong[left - 1] >= ordered[start]:
+            left -= 1
+            h -= 1
         for k in range(1, m + 1):
             out[rank + k - 1] = (hits + h * k / m) / (rank + k)
         rank += m
         hits += h
+        end = start
+
+
+def warn_of_copies(
+    correct: npt.NDArray[np.bool_], score: npt.NDArray[np.floating], stacklevel: int = 3
+) -> None:
+    """Warn if points look like copies: most share their score, never a right and a wrong one.
+
+    Scores of few values, or rounded ones, are shared by right and wrong points as well.
+    """
+    shared, values = 0, []
+    for part in (np.sort(score[correct]), np.sort(score[~correct])):
+        new = np.append(True, part[1:] != part[:-1])[: len(part)]
+        starts = np.flatnonzero(new)
+        if 2 * len(starts) > len(part):
+            return
+        sizes = np.diff(starts, append=len(part))
+        shared += int(sizes[sizes > 1].sum())
+        values.append(part[starts])
+    if min(map(len, values)) < 5 or sum(map(len, values)) < _DISTINCT:
+        return
+    if not np.isin(*values).any():
+        warnings.warn(
+            f"points look repeated: {shared} of {len(score)} share their score with another, and "
+            f"no right one with a wrong one; levels suppose independent points: leave copies out, "
+            "or give clusters",
+            UserWarning,
+            stacklevel=stacklevel,
+        )

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_scored, as_scores, as_unit
+from lib.check import as_scored, as_scores, as_unit, same_rows
 from lib.selective.areas import _evened, _mean_curve
 
 
@@ -80,6 +80,7 @@ def gap_decomposition(
     >>> clean["noise"], clean["finite_sample"], abs(clean["ranking"] - clean["total"]) < 1e-12
     (0.0, 0.0, True)
     """
+    same_rows(correct=correct, score=score, probability=probability, recalibrated=recalibrated)
     correct, score = as_scored(correct, score)
     n, y = len(correct), correct.astype(np.float64)
     q = y if probability is None else as_unit("probability", probability)

@@ -7,7 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_number, as_scored, as_unit
+from lib.check import as_generator, as_names, as_number, as_scored, as_unit, same_rows
+from lib.selective.curves import warn_of_copies
+from lib.ties import group_starts
 
 _GRID = 40  # coverages that are tried, equally spaced
 _STARTS = 3  # from which the sequence of tests goes down
@@ -44,7 +46,13 @@ class Threshold:
 
 
 def guaranteed_threshold(
-    correct: npt.ArrayLike, score: npt.ArrayLike, target: float, level: float = 0.95
+    correct: npt.ArrayLike,
+    score: npt.ArrayLike,
+    target: float,
+    level: float = 0.95,
+    *,
+    clusters: npt.ArrayLike | None = None,
+    rng: np.random.Generator | int | None = None,
 ) -> Threshold:
     """The threshold of largest coverage whose selective accuracy is surely at least a target.
 
@@ -59,13 +67,29 @@ def guaranteed_threshold(
         In (0, 1): with at least this probability, over draws of the points, the selective accuracy
         of the threshold that is returned, on new points, is at least `target` (or None is
         returned).
+    clusters : array_like, shape (n,), optional
+        Integers or strings: whom or what each point is of, where points of one cluster may depend
+        on one another.  One point of each cluster is drawn, and the others are left out: what is
+        promised, and seen, is then of a random point of a random cluster.
+    rng : numpy.random.Generator or int
+        Needed with clusters, not read without: by whom the points are drawn.
 
     Returns
     -------
     Threshold
 
+    Warns
+    -----
+    UserWarning
+        If no clusters are given and points look like copies: at least half of them share their
+        score with another, but no right point does so with a wrong one.
+
     Notes
     -----
+    The level rests on independent points: with 10 copies of each the target is missed in a quarter
+    of the draws instead of a twentieth.  Groups are of scores that are equal up to rounding
+    (:func:`lib.ties.group_starts`); the threshold is the largest score of the next group.
+
     Tried are the thresholds at 40 equally spaced coverages, groups of equal scores being answered
     whole or not at all.  Whether a point is above a threshold is decided by scores; given how many
     are, the number of correct ones among them is binomial with the selective accuracy, so that
@@ -95,15 +119,22 @@ def guaranteed_threshold(
     >>> guaranteed_threshold(correct[:20], score[:20], 0.9).coverage is None
     True
     """
+    same_rows(correct=correct, score=score, clusters=clusters)
     correct, score = as_scored(correct, score)
     target = float(as_unit("target", target, open_left=True))
     level = as_number("level", level, 0, 1)
+    if clusters is None:
+        warn_of_copies(correct, score)
+    else:
+        chosen = _one_of_each(correct, score, as_names("clusters", clusters, len(score)), rng)
+        correct, score = correct[chosen], score[chosen]
     n = len(score)
     order = np.argsort(-score, kind="stable")
     ordered, hits = score[order], np.cumsum(correct[order])
     ranks = np.ceil(n * np.arange(1, _GRID) / _GRID).astype(int)
     # Above the score at a rank: the groups before its own, whole.
-    above = np.searchsorted(-ordered, -ordered[ranks[ranks < n]])
+    starts = group_starts(ordered)
+    above = starts[np.searchsorted(starts, ranks[ranks < n], side="right") - 1]
     counts = np.unique(np.append(above[above > 0], n))
     p = stats.binom.sf(hits[counts - 1] - 1, counts, target)
     found = _fallback(p, (1 - level) * _weights(counts, n, target, level))
@@ -119,6 +150,19 @@ def guaranteed_threshold(
         target,
         level,
     )
+
+
+def _one_of_each(
+    correct: npt.NDArray[np.bool_],
+    score: npt.NDArray[np.floating],
+    names: npt.NDArray,
+    rng: np.random.Generator | int | None,
+) -> npt.NDArray[np.int64]:
+    """One point of each cluster, drawn by what the points are and not by where they stand."""
+    rng = as_generator(rng, "rng")
+    _, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    order = np.lexsort((correct, score, place))
+    return order[np.cumsum(sizes) - sizes + rng.integers(0, sizes)]
 
 
 def _weights(

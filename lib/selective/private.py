@@ -32,7 +32,8 @@ def private_threshold(
         Accuracy to promise, in (0, 1].
     thresholds : array_like of float, shape (m,)
         Candidates, tried from the lowest up.  They count as public, so they must not depend on the
-        points; minus infinity answers everywhere.
+        points; minus infinity answers everywhere.  Scores in single precision are held against
+        thresholds in single precision, as NumPy compares them.
     epsilon : float
         At least 1e-6: what the answer spends, in pure differential privacy, whether neighbours
         differ by adding, removing or replacing one point.  Infinity is the same test without noise.
@@ -91,7 +92,7 @@ def private_threshold(
     level = as_number("level", level, 0, 1)
     rng = as_generator(rng, "rng")
     answered, wrong = (
-        len(s) - np.searchsorted(s, grid, side="right")
+        len(s) - np.searchsorted(s, grid.astype(s.dtype), side="right")
         for s in (np.sort(score), np.sort(score[~correct]))
     )
     decay, alpha = math.exp(-epsilon / 2), min((1 - level) / len(grid), 0.5)

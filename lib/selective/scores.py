@@ -5,8 +5,9 @@ that is used comes from one private training run, and the score costs nothing mo
 several models were trained on the same data, and share the budget.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -23,6 +24,7 @@ from lib.check import (
     require_finite,
     same_rows,
 )
+from lib.ties import dense_ranks
 
 
 def softmax_response(probabilities: npt.ArrayLike) -> npt.NDArray:
@@ -36,7 +38,8 @@ def softmax_response(probabilities: npt.ArrayLike) -> npt.NDArray:
     Returns
     -------
     ndarray, shape (n,)
-        In [1 / classes, 1].
+        In [1 / classes, 1].  What is within 1e-16 of 1 is 1: :func:`log_odds` ranks alike without
+        such ties.
 
     References
     ----------
@@ -68,8 +71,19 @@ def entropy(probabilities: npt.ArrayLike) -> npt.NDArray:
     >>> entropy([[0.5, 0.5], [1.0, 0.0]]).round(3).tolist()
     [-0.693, -0.0]
     """
-    p = np.sort(as_probabilities("probabilities", probabilities), axis=1)
-    return -entr(p).sum(axis=1)
+    p = as_probabilities("probabilities", probabilities)
+    return _by_rows(_minus_entropy, p)
+
+
+def _minus_entropy(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    p.sort(axis=1)
+    p[:, -1] = np.minimum(p[:, -1], 1.0)
+    rest = p[:, :-1].sum(axis=1)
+    # Near 1 the largest probability has fewer digits than 1 minus the others.
+    sure = (rest < 0.5) & (p[:, -1] > 0.5)
+    log = np.log1p(-rest, where=sure, out=np.zeros(len(p)))
+    largest = np.where(sure, (rest - 1) * log, entr(p[:, -1]))
+    return -(entr(p[:, :-1]).sum(axis=1) + largest)
 
 
 def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
@@ -83,7 +97,7 @@ def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
     Returns
     -------
     ndarray, shape (n,)
-        In [0, 1].
+        In [0, 1].  What is within 1e-16 of 1 is 1: see :func:`log_odds`.
 
     Examples
     --------
@@ -93,8 +107,8 @@ def margin(probabilities: npt.ArrayLike) -> npt.NDArray:
     p = as_probabilities("probabilities", probabilities)
     if p.shape[1] < 2:
         raise ValueError(f"probabilities must have at least two classes, got shape {p.shape}")
-    top = np.partition(p, -2, axis=1)
-    return top[:, -1] - top[:, -2]
+    top = np.partition(p, -2, axis=1)[:, -2:].astype(float)
+    return top[:, 1] - top[:, 0]
 
 
 def energy(logits: npt.ArrayLike) -> npt.NDArray:
@@ -119,9 +133,111 @@ def energy(logits: npt.ArrayLike) -> npt.NDArray:
     >>> energy([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
     [0.693, 3.049]
     """
-    ordered = np.sort(as_predictions("logits", logits, ("n", "classes")), axis=1)
-    largest = ordered[:, -1]
-    return largest + np.log1p(np.exp(ordered[:, :-1] - largest[:, None]).sum(axis=1))
+    return _by_rows(_log_sum, as_predictions("logits", logits, ("n", "classes")))
+
+
+def _log_sum(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    z.sort(axis=1)
+    largest = z[:, -1]
+    with np.errstate(under="ignore"):
+        return largest + np.log1p(np.exp(z[:, :-1] - largest[:, None]).sum(axis=1))
+
+
+def log_odds(
+    probabilities: npt.ArrayLike | None = None,
+    *,
+    logits: npt.ArrayLike | None = None,
+    of: str = "softmax response",
+) -> npt.NDArray[np.float64]:
+    """A score that ranks as softmax response, margin or entropy, also where these round to 1 or 0.
+
+    A probability of 1 - 1e-20 is 1 for a computer, and all points that are as sure tie; what tells
+    them apart is in the other probabilities, or in the logits.  For two classes the three are one
+    ranking, and one function here: the difference of the logits.
+
+    Parameters
+    ----------
+    probabilities : array_like, shape (n, classes), optional
+        Softmax of the model, with at least two classes.
+    logits : array_like, shape (n, classes), optional
+        Outputs before the softmax, in place of probabilities: these may have underflown.
+    of : {"softmax response", "margin", "entropy"}
+        Which score.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        With p the largest probability and m the margin: log(p / (1 - p)), log((1 + m) / (1 - m)),
+        or minus the logarithm of the entropy.  Infinite where all other probabilities are 0.
+
+    Notes
+    -----
+    1 - p is the sum of the other probabilities, 1 + m and 1 - m are twice the largest and twice the
+    second one plus the others.  Of logits all is computed from their differences to the largest.
+
+    Examples
+    --------
+    >>> sure = [[1.0, 1e-20], [1.0, 1e-30]]
+    >>> softmax_response(sure).tolist(), log_odds(sure).round().tolist()
+    ([1.0, 1.0], [46.0, 69.0])
+    >>> log_odds(logits=[[1000.0, 0.0, 2.0], [0.0, 0.0, 0.0]], of="margin").round().tolist()
+    [998.0, 0.0]
+    """
+    require_choice("of", of, ("softmax response", "margin", "entropy"))
+    if (probabilities is None) == (logits is None):
+        raise ValueError("probabilities or logits must be given, and not both")
+    if logits is None:
+        given = as_probabilities("probabilities", probabilities)
+    else:
+        given = as_predictions("logits", logits, ("n", "classes"))
+    if given.shape[1] < 2:
+        name = "probabilities" if logits is None else "logits"
+        raise ValueError(f"{name} must have at least two classes, got shape {given.shape}")
+    return _by_rows(partial(_log_odds, of=of, logits=logits is not None), given)
+
+
+def _log_odds(z: npt.NDArray[np.float64], of: str, logits: bool) -> npt.NDArray[np.float64]:
+    with np.errstate(divide="ignore", under="ignore"):
+        z.sort(axis=1)
+        below = z - z[:, -1:] if logits else np.log(z) - np.log(z[:, -1:])
+    # Logarithms of ratios to the largest probability; `second` is that of the second one.
+    second, below = below[:, -2], below[:, :-1]
+    if below.shape[1] == 1:
+        return 0.0 - second
+    # Only where others are zero are ratios to the second one undefined: there is nothing left.
+    some = np.isfinite(second)
+    ratios = below - np.where(some, second, 0.0)[:, None]
+    with np.errstate(all="ignore"):
+        shares = np.exp(ratios)
+        others, small = shares.sum(axis=1), np.exp(second)  # of the second one; and that itself
+        if of == "softmax response":
+            found = -second - np.log(others)
+        elif of == "margin":
+            # (2 + rest) / (2 second + rest), `rest` being all but the first two.
+            rest = others - 1
+            apart = 2 * np.expm1(-second) / (2 + rest)
+            far = -second + np.log((2 + small * rest) / (2 + rest))
+            found = np.where(apart < 1, np.log1p(apart), far)
+        else:
+            total = small * others
+            # Of all p (log ratio + log(1 + total)); divided by `small`, which may underflow.
+            first = np.where(total > 1e-8, np.log1p(total) / small, others)
+            weighted = np.where(shares > 0, shares * below, 0.0).sum(axis=1)
+            found = -second - np.log(first - weighted / (1 + total))
+    return np.where(some, found, np.inf) + 0.0  # no minus zero
+
+
+def _by_rows(
+    score: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    table: npt.NDArray[np.floating],
+) -> npt.NDArray[np.float64]:
+    """A score of rows in double precision, so many at a time as memory has room for."""
+    step = max(1, _ENTRIES // table.shape[1])
+    parts = (table[at : at + step] for at in range(0, len(table), step))
+    return np.concatenate([score(part.astype(np.float64, copy=True)) for part in parts])
+
+
+_ENTRIES = 2**22
 
 
 def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.NDArray:
@@ -149,7 +265,12 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
     [-1.0, -2.5]
     """
     mass = as_number("mass", mass, 0, 1)
-    p = -np.sort(-as_probabilities("probabilities", probabilities), axis=1)
+    p = as_probabilities("probabilities", probabilities)
+    return _by_rows(partial(_minus_set_size, mass=mass), p)
+
+
+def _minus_set_size(p: npt.NDArray[np.float64], mass: float) -> npt.NDArray[np.float64]:
+    p = np.sort(p, axis=1)[:, ::-1]
     total = p.cumsum(axis=1)
     total /= total[:, -1:]
     last = (total < mass).sum(axis=1)  # index of the class that completes the mass
@@ -208,7 +329,8 @@ def deep_ensemble(probabilities: npt.ArrayLike) -> npt.NDArray:
 
 def _response_of_mean(probabilities: npt.ArrayLike, first: str) -> npt.NDArray:
     p = as_probabilities("probabilities", probabilities, (first, "n", "classes"))
-    return np.sort(p, axis=0).mean(axis=0).max(axis=1)  # the same in whatever order they come
+    # In double precision, and the same in whatever order they come.
+    return np.sort(p, axis=0).mean(axis=0, dtype=float).max(axis=1)
 
 
 def sctd(labels: npt.ArrayLike, k: float = 3.0, form: str = "equation") -> npt.NDArray:
@@ -362,7 +484,7 @@ def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[n
     Returns
     -------
     ndarray of float64, shape (n,)
-        Ranks, from 0; equal only where both are equal.
+        Ranks, from 0; equal only where both are equal, up to rounding.
 
     Examples
     --------
@@ -375,12 +497,8 @@ def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[n
         raise ValueError(
             f"second must have one entry per entry of score ({len(first)}), got {len(second)}"
         )
-    order = np.lexsort((second, first))
-    a, b = first[order], second[order]
-    new = np.r_[False, (a[1:] != a[:-1]) | (b[1:] != b[:-1])]
-    ranks = np.empty(len(a))
-    ranks[order] = np.cumsum(new)
-    return ranks
+    first, second = dense_ranks(first), dense_ranks(second)
+    return dense_ranks(first * (second.max() + 1) + second).astype(float)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,3 +123,30 @@ def test_bounds(bounds, expected):
     for name, bad in (("bounds[1]", (0.2, 1.5)), ("bounds[0]", (-0.1, 0.5))):
         with pytest.raises(ValueError, match=rf"^{re.escape(name)} must be a number"):
             abstain([0.5, 1.0], bounds=bad, rng=0)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_threshold_is_met_up_to_rounding(kind):
+    """Tenths in every precision, and by ways that differ in the last bits."""
+    k = np.arange(5, 11)
+    for p in (k / 10, 1 - (10 - k) / 10, np.cumsum(np.full(10, 0.1))[k - 1].clip(0, 1)):
+        table = p.astype(kind)
+        for same in (table, table.astype(float)):
+            for j in range(1, 11):
+                abstained, propensity = abstain(same, threshold=j / 10)
+                assert abstained.tolist() == propensity.tolist() == (k < j).tolist()
+    assert abstain([[0.7, 0.3]], threshold=0.7 + 1e-6)[0].all()
+
+
+def test_labels_and_probabilities_of_every_kind():
+    p = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]
+    labels = [0, 2]
+    exact = score("brier", p, labels)
+    for table in (np.float16(p), pd.DataFrame(p), pd.DataFrame(p).astype("Float32")):
+        for y in (labels, [0.0, 2.0], pd.Series(labels, dtype="Int64"), pd.Categorical(labels)):
+            assert score("brier", table, y).tolist() == exact.tolist()
+    assert score("zero-one", [0.9, 0.2], [True, False]).tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"^labels must have the index of probabilities"):
+        score("brier", pd.DataFrame(p), pd.Series(labels, index=[1, 0]))
+    with pytest.raises(ValueError, match=r"^labels must not have masked values"):
+        score("brier", p, np.ma.array(labels, mask=[0, 1]))

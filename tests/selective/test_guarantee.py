@@ -128,3 +128,41 @@ def test_whole_groups_or_random_parts_of_them():
     assert selective.coverage_at_accuracy(correct, score, 0.8, randomized=True) == 0.5
     assert selective.coverage_at_accuracy(correct, score, 0.75) == 1.0
     assert selective.coverage_at_accuracy([True] * 4, [1] * 4, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("size", [2, 10, 50])
+def test_clusters_keep_the_promise_and_copies_do_not(size):
+    """All accuracies just below the target: an error is any threshold at all."""
+    broken, alone = 0, 0
+    rng, repetitions, clusters = np.random.default_rng(size), 400, 120
+    names = np.repeat(np.arange(clusters), size)
+    for seed in range(repetitions):
+        score = np.repeat(rng.random(clusters), size)
+        correct = np.repeat(rng.random(clusters) < 0.8999, size)
+        given = correct, score, 0.9
+        found = selective.guaranteed_threshold(*given, clusters=names, rng=seed)
+        broken += found.threshold is not None
+        if size == 10:
+            with pytest.warns(UserWarning, match="points look repeated"):
+                alone += selective.guaranteed_threshold(*given).threshold is not None
+    assert broken <= stats.binom.ppf(0.9985, repetitions, 0.05)
+    assert alone > 0.1 * repetitions or size != 10
+
+
+def test_one_point_of_each_cluster():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 5, 300)
+    names = np.repeat([f"p{i}" for i in range(300)], sizes)
+    score = rng.random(len(names))
+    correct = rng.random(len(names)) < 0.7 + 0.3 * score
+    found = selective.guaranteed_threshold(correct, score, 0.8, clusters=names, rng=3)
+    assert found.coverage * 300 == pytest.approx(round(found.coverage * 300))
+    order = rng.permutation(len(names))
+    moved = (a[order] for a in (correct, score))
+    again = selective.guaranteed_threshold(*moved, 0.8, clusters=names[order], rng=3)
+    assert again == found
+    # Clusters of one point are the points.
+    own = selective.guaranteed_threshold(correct, score, 0.8, clusters=np.arange(len(names)), rng=3)
+    assert own == selective.guaranteed_threshold(correct, score, 0.8)
+    with pytest.raises(ValueError, match=r"^rng must"):
+        selective.guaranteed_threshold(correct, score, 0.8, clusters=names)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from lib import selective
-from lib.selective.uncertainty import METRICS
+from lib.selective.influences import METRICS
 
 
 def draw(rng, n, decimals=None):
@@ -20,15 +20,15 @@ def draw(rng, n, decimals=None):
 @pytest.mark.parametrize("metric", METRICS)
 def test_paired_bootstrap_is_resampling_rows(metric):
     rng = np.random.default_rng(4)
-    correct, score = draw(rng, 80, 1)
-    other_correct, other_score = draw(rng, 80, 1)
+    correct, score = draw(rng, 400, 1)
+    other_correct, other_score = draw(rng, 400, 1)
     paired = selective.bootstrap(
         correct, score, other_correct, other_score, metric=metric, repetitions=100, seed=9
     )
     rng = np.random.default_rng(9)
     area, two = METRICS[metric], []
     for _ in range(100):
-        rows = rng.integers(0, 80, 80)
+        rows = rng.integers(0, 400, 400)
         two.append(area(correct[rows], score[rows]) - area(other_correct[rows], other_score[rows]))
     assert (paired.low, paired.high) == pytest.approx(np.quantile(two, [0.025, 0.975]), abs=1e-12)
 
@@ -91,14 +91,165 @@ def test_points_needed_give_the_promised_power():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_nothing_varies_where_all_are_right(metric):
-    correct, score = np.ones(20, bool), np.arange(20.0)
+@pytest.mark.parametrize("n", [2, 20, 500, 3000])
+def test_all_right_is_no_certainty(metric, n):
+    """Bounded by what a wrong point at the top would do, as often as there may be one."""
+    correct, score = np.ones(n, bool), np.arange(float(n))
     found = selective.estimate(correct, score, metric)
     assert found.standard_error == 0
-    assert found.low == found.value == found.high
+    # Of the influence: 1 - u at half a rank, or the sum of 1 / i.
+    most = 1 - 0.5 / n if metric == "augrc" else sum(1 / i for i in range(1, n + 1))
+    width = (1 - 0.025 ** (1 / n)) * most
+    if metric == "normalized_score":
+        width = math.hypot(width, stats.norm.ppf(0.975) ** 2 / (2 * n))
+    width = min(width, 0.5 if metric == "augrc" else 1.0)
+    ends = (1 - width, 1.0) if metric == "selective_auc" else (0.0, width)
+    assert (found.low, found.high) == pytest.approx(ends, rel=6e-3)
     sampled = selective.bootstrap(correct, score, metric=metric, repetitions=100, seed=0)
-    assert sampled.low == pytest.approx(found.value)
+    assert (sampled.low, sampled.high) == (found.low, found.high)
     assert sampled.standard_error < 1e-12
+    same = selective.compare(correct, score, correct, score, metric)
+    assert same.low < same.value == 0 < same.high
+    seeds = selective.compare_over_seeds([correct] * 3, [score] * 3, [correct] * 3, [score] * 3)
+    low, high = seeds.interval()
+    assert low < seeds.value == 0 < high
+    assert seeds.p_positive == 1
+    with pytest.raises(ValueError, match=r"^correct and other_correct must have errors"):
+        selective.points_needed(correct, score, correct, score, metric, difference=0.1)
+
+
+class Design:
+    """Scores of right and wrong points, and how often points are right."""
+
+    def __init__(self, kind, accuracy):
+        self.kind, self.accuracy = kind, accuracy
+
+    def draw(self, rng, n):
+        y, u = rng.random(n) < self.accuracy, rng.random(n)
+        match self.kind:
+            case "perfect":
+                return y, y + u
+            case "reverse":
+                return y, u - y
+            case "random":
+                return y, u
+            case "informative":
+                return y, 1.5 * y + rng.normal(size=n)
+            case "rarely highest":  # 15% of the wrong points are among the surest ones
+                top = rng.random(n) < 0.15
+                return y, np.where(y, 1.5 + u, np.where(top, 2.4 + 0.1 * u, u))
+            case "three levels":
+                return y, np.where(y, np.digitize(u, [0.1, 0.3]), np.digitize(u, [0.5, 0.8]))
+
+
+KINDS = ("perfect", "reverse", "random", "informative", "rarely highest", "three levels")
+ACCURACIES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999)
+SIZES = (20, 50, 100, 200, 600, 2000)
+
+
+def coverage(kind, accuracy, n, metric, repetitions=200):
+    """How often intervals of 95% hold, and whether that is above three standard errors below."""
+    rng = np.random.default_rng([KINDS.index(kind), int(1000 * accuracy), n])
+    design = Design(kind, accuracy)
+    truth = METRICS[metric](*design.draw(rng, 1_000_000))
+    found = [selective.estimate(*design.draw(rng, n), metric) for _ in range(repetitions)]
+    assert min(one.high - one.low for one in found) > 0
+    return np.mean([one.low <= truth <= one.high for one in found])
+
+
+def least(repetitions):
+    return 0.95 - 3 * math.sqrt(0.95 * 0.05 / repetitions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "accuracy", "n", "metric"),
+    [
+        ("informative", 0.99, 50, "aurc"),
+        ("informative", 0.99, 600, "normalized_score"),
+        ("informative", 0.9, 200, "augrc"),
+        ("rarely highest", 0.9, 100, "aurc"),
+        ("three levels", 0.97, 200, "selective_auc"),
+        ("reverse", 0.5, 50, "normalized_score"),
+        ("random", 0.999, 200, "augrc"),
+        ("perfect", 0.97, 100, "aurc"),
+    ],
+)
+def test_intervals_hold_where_few_are_wrong(kind, accuracy, n, metric):
+    assert coverage(kind, accuracy, n, metric) >= least(200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("metric", ["aurc", "augrc", "normalized_score"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_hold_in_every_cell(kind, metric):
+    found = {(a, n): coverage(kind, a, n, metric, 400) for a in ACCURACIES for n in SIZES}
+    assert min(found.values()) >= least(400), {k: c for k, c in found.items() if c < least(400)}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_intervals_are_no_wider_where_points_are_plentiful(metric):
+    rng = np.random.default_rng(12)
+    for accuracy in (0.5, 0.8, 0.95):
+        found = selective.estimate(*Design("informative", accuracy).draw(rng, 20_000), metric)
+        normal = 2 * stats.norm.ppf(0.975) * found.standard_error
+        assert normal < found.high - found.low <= 1.03 * normal
+
+
+def clustered(rng, clusters, size, accuracy, alike=0.8):
+    """Points of a cluster are copies of its first one, or else draws of their own."""
+    design, n = Design("informative", accuracy), clusters * size
+    own, first = design.draw(rng, n), design.draw(rng, clusters)
+    copied = rng.random(n) < alike
+    return tuple(np.where(copied, np.repeat(f, size), o) for f, o in zip(first, own, strict=True))
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(200, 2), (100, 10), (40, 50), (12, 10)])
+@pytest.mark.parametrize("metric", ["aurc", "normalized_score"])
+def test_intervals_of_clusters_hold(clusters, size, metric):
+    rng = np.random.default_rng([clusters, size])
+    truth = METRICS[metric](*Design("informative", 0.85).draw(rng, 1_000_000))
+    names = np.repeat(np.arange(clusters), size)
+    found = [
+        selective.estimate(*clustered(rng, clusters, size, 0.85), metric, clusters=names)
+        for _ in range(200)
+    ]
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= least(200)
+
+
+def test_clusters_of_one_point_and_of_copies():
+    rng = np.random.default_rng(13)
+    four = *draw(rng, 300), *draw(rng, 300)
+    each = np.array([f"patient {i}" for i in rng.permutation(300)])
+    for function, given in ((selective.estimate, four[:2]), (selective.compare, four)):
+        for metric in METRICS:
+            one = function(*given, metric)
+            own = function(*given, metric, clusters=each)
+            assert own.value == one.value
+            assert own.standard_error == pytest.approx(one.standard_error * math.sqrt(300 / 299))
+            # Copies add nothing to what is known; up to the ties that they make.
+            many = [np.repeat(a, 10) for a in given]
+            copied = function(*many, metric, clusters=np.repeat(each, 10))
+            assert copied.standard_error == pytest.approx(one.standard_error, rel=0.1)
+    with pytest.raises(ValueError, match=r"^clusters must be at least 2, got 1"):
+        selective.estimate(*four[:2], clusters=np.zeros(300, int))
+    with pytest.raises(ValueError, match=r"^clusters must be integers or strings of shape"):
+        selective.estimate(*four[:2], clusters=each[:-1])
+
+
+def test_copies_are_named():
+    rng = np.random.default_rng(14)
+    correct, score = draw(rng, 80)
+    copies = np.repeat(correct, 10), np.repeat(score, 10)
+    names = np.repeat(np.arange(80), 10)
+    for call in (selective.estimate, lambda c, s, **k: selective.compare(c, s, c, s[::-1], **k)):
+        with pytest.warns(UserWarning, match="points look repeated: 800 of 800 share their score"):
+            call(*copies)
+        call(*copies, clusters=names)
+    with pytest.warns(UserWarning, match="points look repeated"):
+        selective.guaranteed_threshold(*copies, 0.8)
+    selective.guaranteed_threshold(*copies, 0.8, clusters=names, rng=0)
+    selective.estimate(*draw(rng, 3000, 1))  # a scale of few levels is no copy
+    selective.estimate(*draw(rng, 30_000, 3))
 
 
 def test_level_over_seeds_and_points():
@@ -152,5 +303,4 @@ def test_mean_over_seeds_is_student_without_points():
     interval = stats.ttest_1samp(values, 0).confidence_interval(0.9)
     assert found.interval(0.9) == pytest.approx((interval.low, interval.high))
     still = selective.mean_over_seeds([0.5, 0.5])
-    assert (still.p_positive, still.interval()) == (0.0, (0.5, 0.5))
-    assert selective.mean_over_seeds([0.0, 0.0]).p_positive == 1.0
+    assert np.isnan([still.p_positive, *still.interval()]).all()  # not certain: unknown

@@ -26,7 +26,7 @@ from lib.privacy import (
     selection_noise_multiplier,
 )
 from lib.runs import run_all
-from lib.selective import areas
+from lib.selective import areas, log_odds
 from lib.studies.interplay.panel import PanelSettings, plain_panel, settings_for
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
@@ -147,12 +147,12 @@ def run_choosing(settings: Choosing) -> pd.DataFrame:
     runs = run_all([ManyTrainings(tuple(winners[place]), data) for place in places])
     rows = []
     for place, run in zip(places, runs, strict=True):
-        models = special.softmax(run.arrays["logits"], axis=-1)
+        models = special.softmax(run.arrays["logits"].astype(float), axis=-1)
         for trials, config, p in zip(searches[place], winners[place], models, strict=True):
             row = {"epsilon": place[0], "way": place[1], "trials": len(trials)}
             correct = p.argmax(-1) == run.arrays["labels"]
             row["rate"], row["accuracy"] = config.learning_rate, correct.mean()
-            row["score"] = areas.normalized_score(correct, p.max(-1))
+            row["score"] = areas.normalized_score(correct, log_odds(p))
             rows.append(row)
     return pd.DataFrame(rows)
 

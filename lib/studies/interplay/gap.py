@@ -18,8 +18,8 @@ from scipy import special
 from lib.data import available, load_cifar_labels, split_rows
 from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
-from lib.selective import gap_decomposition, risk_areas
-from lib.studies.interplay.panel import PanelSettings, calibrated, plain_panel
+from lib.selective import gap_decomposition, log_odds, risk_areas
+from lib.studies.interplay.panel import PanelSettings, plain_panel, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
 
@@ -109,23 +109,25 @@ def take_apart(
     for epsilon, seed in itertools.product(logits, range(study.panel.n_seeds)):
         z = logits[epsilon][seed]
         p = special.softmax(z, axis=-1)
-        said, score = p.argmax(-1), p.max(-1)
+        said, score, order = p.argmax(-1), p.max(-1), log_odds(logits=z)
         for judge, seen, known in (
             ("clean", labels, np.eye(classes)),
             ("noisy", noisy[seed], table),
         ):
             correct, q, true = said == seen, known[labels, said], np.eye(classes)[seen]
-            scaled = calibrated(z, seen)
+            cooled = scaled(z, seen)
             row = {"epsilon": epsilon, "labels": judge, "seed": seed, "accuracy": correct.mean()}
-            row |= gap_decomposition(correct, score, q, scaled)
+            row |= gap_decomposition(correct, order, q, log_odds(logits=cooled))
             row["published"] = row["ranking"] + row["calibration"]
-            row["published"] += risk_areas(1 - q, score)["aurc"]
+            row["published"] += risk_areas(1 - q, order)["aurc"]
             losses = {"wrong": ~correct, "Brier": ((p - true) ** 2).sum(-1)}
             losses["log"] = -(special.log_softmax(z, axis=-1) * true).sum(-1)
-            row |= {f"NAURC, {n}": risk_areas(loss, score)["naurc"] for n, loss in losses.items()}
-            row["NAURC, balanced"] = risk_areas(~correct, score, seen)["naurc"]
+            row |= {f"NAURC, {n}": risk_areas(loss, order)["naurc"] for n, loss in losses.items()}
+            row["NAURC, balanced"] = risk_areas(~correct, order, seen)["naurc"]
             row["ECE"] = calibration_errors(score, correct).ece
-            row["ECE, scaled"] = calibration_errors(scaled, correct).ece
+            row["ECE, scaled"] = calibration_errors(
+                special.softmax(cooled, axis=-1).max(-1), correct
+            ).ece
             rows.append(row)
     return pd.DataFrame(rows)
 

@@ -187,8 +187,8 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
     """What is right and how it is ranked, for all ways to score one model."""
     arrays = run.arrays
     labels, history = arrays["labels"], arrays["checkpoints"][model]
-    p = special.softmax(arrays["logits"][model], axis=-1)
-    correct, response = p.argmax(-1) == labels, scores.softmax_response(p)
+    p = special.softmax(arrays["logits"][model].astype(float), axis=-1)
+    correct, response = p.argmax(-1) == labels, scores.log_odds(p)
     yield _RESPONSE, (correct, response)
     for form, name in FORMS.items():
         for k, spacing, part in VARIANTS:
@@ -204,7 +204,7 @@ def _ranked(run: StoredRun, model: int) -> Iterator[tuple[Method, Ranking]]:
             ("parameters", of_parameters),
             ("probabilities", arrays["of_probabilities"][model, place]),
         ):
-            ranked = mean.argmax(-1) == labels, scores.softmax_response(mean)
+            ranked = mean.argmax(-1) == labels, scores.log_odds(mean)
             yield (f"SR, {what} of the last {part:.0%}", *_ALONE), ranked
 
 

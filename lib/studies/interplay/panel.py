@@ -375,7 +375,8 @@ def run_panel(settings: PanelSettings) -> Panel:
         if family == "SN":
             shape = settings.n_seeds, len(settings.coverages), len(labels), -1
             p = special.softmax(arrays["logits"], axis=-1).reshape(shape)
-            selective[epsilon] = Predictions(p.argmax(-1) == labels, p.max(-1))
+            odds = [[scores.log_odds(each) for each in models] for models in p]
+            selective[epsilon] = Predictions(p.argmax(-1) == labels, np.array(odds))
         else:
             scored = _score(family, arrays, labels, settings)
             predictions |= {(method, epsilon): found for method, found in scored.items()}
@@ -416,8 +417,8 @@ def run_imbalance(panel: Panel, keep: Sequence[float], n_seeds: int) -> Imbalanc
     runs = _run(settings.with_rare_class(keep, n_seeds, rates))
     predictions = {}
     for place, run in runs.items():
-        p = special.softmax(run.arrays["logits"], axis=-1)
-        predictions[place] = Predictions(p.argmax(-1) == panel.labels, p.max(-1))
+        odds = np.stack([scores.log_odds(logits=z) for z in run.arrays["logits"]])
+        predictions[place] = Predictions(run.arrays["logits"].argmax(-1) == panel.labels, odds)
     left = {p0: runs[p0, settings.epsilons[0]].metrics["models"][0]["rare_examples"] for p0 in keep}
     seconds = _seconds(runs.values())
     return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left, seconds)
@@ -430,10 +431,10 @@ def _seconds(runs: Iterable[StoredRun]) -> float:
 def _score(
     family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: PanelSettings
 ) -> dict[str, Predictions]:
-    p = special.softmax(arrays["logits"], axis=-1)
+    p = special.softmax(arrays["logits"].astype(float), axis=-1)
     if family.startswith("DE"):
-        p = p.reshape(settings.n_seeds, settings.members, len(labels), -1)
-        correct = p.mean(1).argmax(-1) == labels
+        p = p.reshape(settings.n_seeds, settings.members, len(labels), -1).mean(1)
+        correct = p.argmax(-1) == labels
     else:
         if family == "MCDO":
             p = arrays["dropout"]  # the mean of the sub-networks is all that is kept
@@ -443,8 +444,8 @@ def _score(
         return Predictions(correct, np.stack([function(*row) for row in zip(*stacks, strict=True)]))
 
     if family.startswith("DE"):
-        return {FAMILIES[family][0]: each(scores.deep_ensemble, p)}
-    response = each(scores.softmax_response, p)
+        return {FAMILIES[family][0]: each(scores.log_odds, p)}
+    response = each(scores.log_odds, p)  # ranks as softmax response, without ties at 1
     if family == "MCDO":
         return {"MCDO": response}
     if family in ("SAT", "DG"):
@@ -458,16 +459,23 @@ def _score(
         "SR": response,
         "SCTD": dynamics,
         "SCTD, ties by SR": each(scores.ties_broken_by, dynamics.score, response.score),
-        "SR, calibrated": each(partial(calibrated, labels=labels), arrays["logits"]),
-        "entropy": each(scores.entropy, p),
-        "margin": each(scores.margin, p),
+        "SR, calibrated": each(
+            lambda z: scores.log_odds(logits=scaled(z, labels)), arrays["logits"]
+        ),
+        "entropy": each(partial(scores.log_odds, of="entropy"), p),
+        "margin": each(partial(scores.log_odds, of="margin"), p),
         "energy": each(scores.energy, arrays["logits"]),
         "set size": each(scores.conformal_set_size, p),
     }
 
 
 def calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
-    """Softmax response after temperature scaling (Guo et al. 2017).
+    """Softmax response after temperature scaling."""
+    return scores.softmax_response(special.softmax(scaled(logits, labels), axis=1))
+
+
+def scaled(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
+    """Logits after temperature scaling (Guo et al. 2017).
 
     Each half of the points is divided by the temperature of the largest likelihood on the other.
     """
@@ -476,12 +484,12 @@ def calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
         z = z / math.exp(log_temperature)
         return float(np.mean(special.logsumexp(z, axis=1) - z[np.arange(len(y)), y]))
 
-    scaled = np.array(logits, dtype=float)
+    out = np.array(logits, dtype=float)
     for half in (0, 1):
         z, y = np.asarray(logits[1 - half :: 2], dtype=float), labels[1 - half :: 2]
         found = optimize.minimize_scalar(loss, bounds=(-5, 5), args=(z, y), method="bounded")
-        scaled[half::2] /= math.exp(found.x)
-    return scores.softmax_response(special.softmax(scaled, axis=1))
+        out[half::2] /= math.exp(found.x)
+    return out
 
 
 def _spent(
@@ -567,9 +575,10 @@ def selective_net_curve(
 
 def _reached(job: ManyTrainings, run: StoredRun) -> list[float]:
     """Accuracy of each model, of a SelectiveNet at its target coverage."""
-    p = special.softmax(run.arrays["logits"], axis=-1)
+    z = run.arrays["logits"]
+    odds = [scores.log_odds(logits=each) for each in z]
     targets = [getattr(config.objective, "coverage", 1.0) for config in job.configs]
-    return selective_net_curve(p.argmax(-1) == run.arrays["labels"], p.max(-1), targets).tolist()
+    return selective_net_curve(z.argmax(-1) == run.arrays["labels"], odds, targets).tolist()
 
 
 def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from lib.selective.curves import accuracy_bound, accuracy_coverage, coverage_at_
 from lib.selective.scores import METHODS
 from lib.selective.uncertainty import (
     Mean,
-    compare,
     compare_over_seeds,
     estimate,
     mean_over_seeds,
@@ -204,10 +203,7 @@ def area_growth(panel: Panel, method: str) -> Mean:
 
 def _difference(a: Predictions, b: Predictions) -> Mean:
     """Of mean scores, over trainings and points; over points alone if there is one training."""
-    if len(a.correct) > 1:
-        return compare_over_seeds(a.correct, a.score, b.correct, b.score)
-    found = compare(a.correct[0], a.score[0], b.correct[0], b.score[0])
-    return Mean(found.value, found.standard_error, a.correct.shape[1] - 1)
+    return compare_over_seeds(a.correct, a.score, b.correct, b.score)
 
 
 def best_methods(table: pd.DataFrame) -> dict[float, str]:

@@ -117,19 +117,21 @@ class Abstention:
 def abstention(found: Classified, target: float) -> Abstention:
     """Rank by the softmax response, and choose the threshold where the test points are not read."""
     sure = {m: found.probabilities("test", m).max(axis=1) for m in MODELS}
+    # The same order, without ties at 1.
+    order = {m: selective.log_odds(found.probabilities("test", m)) for m in MODELS}
     right = {m: found.correct("test", m) for m in MODELS}
     known = found.probabilities("validation").max(axis=1)
     threshold = _threshold(found.correct("validation"), known, target)
     answered = sure["private"] >= threshold
     kept = right["private"][answered]
     return Abstention(
-        score=selective.estimate(right["private"], sure["private"]),
-        plain_score=selective.estimate(right["plain"], sure["plain"]),
+        score=selective.estimate(right["private"], order["private"]),
+        plain_score=selective.estimate(right["plain"], order["plain"]),
         target=target,
         threshold=threshold,
         coverage=_share(answered),
         accuracy=_share(kept) if len(kept) else (1.0, 0.0, 1.0),
-        curves={m: selective.accuracy_coverage(right[m], sure[m]) for m in MODELS},
+        curves={m: selective.accuracy_coverage(right[m], order[m]) for m in MODELS},
     )
 
 
