@@ -6,19 +6,30 @@ assumption that the bound does without.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_generator, as_matrix, as_number, as_vector, require_number, same_rows
+from lib.check import (
+    as_generator,
+    as_matrix,
+    as_number,
+    as_range,
+    as_vector,
+    require_number,
+    same_rows,
+)
+from lib.counterfactual.bounds import Units, cluster_numbers, reach_of
 from lib.counterfactual.estimate import (
     Estimate,
     Nuisances,
     as_classifiers,
+    cluster_folds,
+    copies,
     default_clip,
     fit_all,
-    fold_numbers,
     influence_values,
     match_rows,
 )
@@ -101,13 +112,16 @@ def mixed_difference(
     folds: int = 2,
     clip: float | None = None,
     level: float = 0.95,
+    score_range: tuple[float, float] | None = None,
+    clusters: npt.ArrayLike | None = None,
     rng: np.random.Generator | int,
 ) -> Estimate:
     """Difference of two counterfactual scores that uses observed differences where both answered.
 
     Parameters
     ----------
-    X, scores_a, abstained_a, scores_b, abstained_b, learner, folds, clip, level, rng
+    X, scores_a, abstained_a, scores_b, abstained_b, learner, folds, clip, level, score_range,
+    clusters, rng
         As for :func:`lib.counterfactual.counterfactual_difference`.
     weight : float, optional
         In [0, 1]: of the doubly robust mean of the differences, the rest being that of
@@ -144,21 +158,26 @@ def mixed_difference(
         ("scores_a", scores_a, "abstained_a", abstained_a),
         ("scores_b", scores_b, "abstained_b", abstained_b),
     ]
-    match_rows(X, classifiers)
+    match_rows(X, classifiers, clusters)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
     level = as_number("level", level, 0, 1)
     clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     if weight is not None:
         require_number("weight", weight, at_least=0, at_most=1)
-    fold = fold_numbers(n, folds, rng)
+    score_range = None if score_range is None else as_range("score_range", score_range)
+    codes = None if clusters is None else cluster_numbers(clusters, n)
+    fold = cluster_folds(n, folds, codes, rng)
     given = as_classifiers(classifiers, n)
     (a, r, _), (b, s, _) = given
     if (r | s).all():
         raise ValueError("abstained_b must be False somewhere where abstained_a is, got none")
     given.append((a - b, r | s, ("scores_a and scores_b", "abstained_a and abstained_b")))
     *pair, both = fit_all(x, given, fold, learner, rng)
-    return mix(pair, both, weight=weight, clip=clip, level=level)
+    found = mix(
+        pair, both, weight=weight, clip=clip, level=level, score_range=score_range, clusters=codes
+    )
+    return replace(found, remarks=copies(x, given[:2], codes))
 
 
 def mix(
@@ -168,6 +187,8 @@ def mix(
     weight: float | None = None,
     clip: float,
     level: float = 0.95,
+    score_range: tuple[float, float] | None = None,
+    clusters: npt.NDArray[np.int64] | None = None,
 ) -> Estimate:
     """The same from nuisance functions of A, of B, and of the difference where both answered."""
     apart = influence_values(pair[0], clip=clip) - influence_values(pair[1], clip=clip)
@@ -177,5 +198,16 @@ def mix(
         spread = gap.var()
         weight = np.clip(np.mean((apart - apart.mean()) * gap) / spread, 0, 1) if spread else 0.0
     influence = (1 - weight) * apart + weight * joint
-    value, stderr = float(influence.mean()), float(influence.std() / np.sqrt(len(influence)))
-    return Estimate(value, stderr, influence, level, "mixed", clip, tuple(pair))
+    units, reach = Units.of(influence, clusters), reach_of(pair, "dr", clip, score_range)
+    if reach is not None:
+        low, high = reach.limits  # of a difference
+        answers = 1 - np.clip(both.propensity, 0.0, 1 - clip**2)
+        least, most = (both.outcome + (end - both.outcome) / answers for end in (low, high))
+        reach = replace(
+            reach,
+            low=(1 - weight) * reach.low + weight * least,
+            high=(1 - weight) * reach.high + weight * most,
+        )
+    return Estimate(
+        units.mean, units.stderr, influence, level, "mixed", clip, tuple(pair), reach, clusters
+    )

@@ -12,13 +12,12 @@ pi(x) = P(R = 1 | X = x) its efficient influence function is
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import pandas as pd
 from sklearn.base import is_classifier
 
 from lib.check import (
@@ -28,13 +27,16 @@ from lib.check import (
     as_integer,
     as_matrix,
     as_number,
+    as_range,
     as_real,
     as_vector,
     require_choice,
     same_rows,
 )
-from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning, diagnose
+from lib.counterfactual.bounds import Units, cluster_numbers, reach_of
+from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.learners import learner_pair, predict_mean
+from lib.counterfactual.result import Estimate
 
 ESTIMATORS = ("dr", "ipw", "plug-in")
 
@@ -83,114 +85,6 @@ class Nuisances:
             object.__setattr__(self, name, values)
 
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """An estimate of a counterfactual score or of a difference of two.
-
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    stderr : float
-        Its standard error, from the variance of the influence values.
-    interval : tuple of float
-        Confidence interval at `level`, normal or by Student's distribution.
-    influence : ndarray, shape (n,)
-        Influence values, not centred: their mean is `value`.
-    p_value : float
-        Two-sided, of the hypothesis that what is estimated is zero.
-    level : float
-        Of the interval.
-    estimator : {"dr", "ipw", "plug-in"}
-        Which one.
-    clip : float
-        epsilon: propensities above 1 - epsilon count as that.
-    nuisances : tuple of Nuisances
-        Of each classifier.
-    degrees : float
-        Of freedom of Student's distribution, infinite for the normal one.
-    """
-
-    value: float
-    stderr: float
-    interval: tuple[float, float] = field(init=False)
-    influence: Array = field(repr=False)
-    p_value: float = field(init=False)
-    level: float
-    estimator: str
-    clip: float
-    nuisances: tuple[Nuisances, ...] = field(repr=False)
-    degrees: float = math.inf
-
-    def __post_init__(self) -> None:
-        half = self.stderr * self.quantile
-        z = abs(self.value) / self.stderr if self.stderr > 0 else math.inf if self.value else 0.0
-        object.__setattr__(self, "interval", (self.value - half, self.value + half))
-        object.__setattr__(self, "p_value", float(2 * self._distribution.sf(z)))
-
-    @property
-    def quantile(self) -> float:
-        """Half the width of the interval in standard errors."""
-        return float(self._distribution.isf((1 - self.level) / 2))
-
-    @property
-    def _distribution(self) -> Any:
-        return stats.t(self.degrees) if self.degrees < math.inf else stats.norm
-
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostics, ...]:
-        """Of each classifier: overlap, calibration, fit, and what to worry about."""
-        return tuple(
-            diagnose(p.abstained, p.scores, p.propensity, p.outcome, self.clip)
-            for p in self.nuisances
-        )
-
-    def by_group(self, groups: npt.ArrayLike) -> dict[str, "Estimate"]:
-        """The same within groups of points, with intervals that hold all together.
-
-        Parameters
-        ----------
-        groups : array_like, shape (n,)
-            The group of each point, known before its score.
-
-        Returns
-        -------
-        dict of str to Estimate
-            Of the k groups, each at `level` ** (1 / k), as disjoint groups err independently
-            (Sidak), and by Student's distribution with n - 1 degrees at most.  With five groups of
-            12 to 150 points one or more missed in 4.5% of 2,500 simulated trials at 95%.
-
-        Raises
-        ------
-        ValueError
-            If a group has one point only, or no answer to learn from.
-
-        Examples
-        --------
-        >>> list(estimate.by_group(np.where(X[:, 0] > 0.5, "right", "left")))
-        ['left', 'right']
-        """
-        given, n, found = np.asarray(groups).astype(str), len(self.influence), {}
-        if given.shape != (n,):
-            raise ValueError(f"groups must have shape ({n},), got {given.shape}")
-        names = np.unique(given).tolist()
-        level = self.level ** (1 / len(names))
-        for name in names:
-            rows, size = given == name, int((given == name).sum())
-            parts = [{k: v[rows] for k, v in vars(p).items()} for p in self.nuisances]
-            if size < 2 or any(part["abstained"].all() for part in parts):
-                raise ValueError(
-                    f"groups must each have two points and an answer, got {name!r} without"
-                )
-            pair = tuple(Nuisances(**part) for part in parts)
-            one = estimate_from_nuisances(
-                pair, estimator=self.estimator, clip=self.clip, level=level, student=True
-            )
-            stderr = one.stderr * math.sqrt(size / (size - 1))
-            found[name] = replace(one, stderr=stderr, degrees=min(one.degrees, size - 1))
-        return found
-
-
 def counterfactual_score(
     X: npt.ArrayLike,
     scores: npt.ArrayLike,
@@ -202,6 +96,8 @@ def counterfactual_score(
     repeats: int = 1,
     clip: float | None = None,
     level: float = 0.95,
+    score_range: tuple[float, float] | None = None,
+    clusters: npt.ArrayLike | None = None,
     rng: np.random.Generator | int,
 ) -> Estimate:
     """Estimate how well an abstaining classifier would do if it had to answer always.
@@ -229,8 +125,14 @@ def counterfactual_score(
         :func:`default_clip` if not given.
     level : float
         Of the confidence interval, in (0, 1).
+    score_range : tuple of float, optional
+        Least and largest possible score.  If given, or if all scores are 0 or 1, the interval is a
+        bound that holds for few answers and few errors too; else Student's (:class:`Estimate`).
+    clusters : array_like of int or str, shape (n,), optional
+        Which rows belong together, such as the pictures of one patient: clusters must be
+        independent, rows within need not be.  If not given, *rows must be independent*.
     rng : numpy.random.Generator or int
-        Of folds and learners.
+        Of folds, which split no cluster, and learners.
 
     Returns
     -------
@@ -263,7 +165,8 @@ def counterfactual_score(
     ('dr', True)
     """
     given = [("scores", scores, "abstained", abstained)]
-    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
+    options = _options(estimator, clip, level, score_range, len(given[0][1]))
+    return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
 def counterfactual_difference(
@@ -279,6 +182,8 @@ def counterfactual_difference(
     repeats: int = 1,
     clip: float | None = None,
     level: float = 0.95,
+    score_range: tuple[float, float] | None = None,
+    clusters: npt.ArrayLike | None = None,
     rng: np.random.Generator | int,
 ) -> Estimate:
     """Estimate how much better A would be than B if both had to answer always.
@@ -291,7 +196,7 @@ def counterfactual_difference(
         Scores, larger is better; ignored where the classifier abstained.
     abstained_a, abstained_b : array_like of bool, shape (n,)
         Where each abstained.
-    estimator, learner, folds, repeats, clip, level, rng
+    estimator, learner, folds, repeats, clip, level, score_range, clusters, rng
         As for :func:`counterfactual_score`.
 
     Returns
@@ -313,7 +218,8 @@ def counterfactual_difference(
         ("scores_a", scores_a, "abstained_a", abstained_a),
         ("scores_b", scores_b, "abstained_b", abstained_b),
     ]
-    return _estimate(X, given, learner, (folds, repeats), estimator, clip, level, rng)
+    options = _options(estimator, clip, level, score_range, len(given[0][1]))
+    return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
 def default_clip(n: int) -> float:
@@ -492,20 +398,18 @@ def estimate_from_nuisances(
     estimator: str = "dr",
     clip: float | None = None,
     level: float = 0.95,
-    student: bool = False,
+    score_range: tuple[float, float] | None = None,
+    clusters: npt.ArrayLike | None = None,
 ) -> Estimate:
     """Estimate from nuisance functions that are known, or were fitted elsewhere.
 
     Parameters
     ----------
     nuisances : Nuisances or sequence of one or two
-        Of the classifier, or of A and B for their difference, on the same points.
-    estimator, clip, level
+        Of the classifier, or of A and B for their difference, on the same points.  Propensities are
+        in [0, 1]; an outcome may be beyond the scores, as the prediction of a line is.
+    estimator, clip, level, score_range, clusters
         As for :func:`counterfactual_score`.
-    student : bool
-        Whether the interval allows for the variance's being estimated, with the degrees of freedom
-        that the influence values' kurtosis gives (Satterthwaite): where few answers have large
-        weights, these are few.
 
     Returns
     -------
@@ -524,17 +428,40 @@ def estimate_from_nuisances(
     """
     pair = as_pair(nuisances)
     n = len(pair[0].scores)
-    require_choice("estimator", estimator, ESTIMATORS)
-    require_choice("student", student, (False, True))
-    level = as_number("level", level, 0, 1)
-    clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
+    options = _options(estimator, clip, level, score_range, n)
+    codes = None if clusters is None else cluster_numbers(clusters, n)
+    return _from(pair, options, codes)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How to estimate, checked."""
+
+    estimator: str
+    clip: float
+    level: float
+    score_range: tuple[float, float] | None
+
+
+def _options(estimator: Any, clip: Any, level: Any, score_range: Any, n: int) -> _Options:
+    return _Options(
+        require_choice("estimator", estimator, ESTIMATORS),
+        default_clip(n) if clip is None else as_number("clip", clip, 0, 1),
+        as_number("level", level, 0, 1),
+        None if score_range is None else as_range("score_range", score_range),
+    )
+
+
+def _from(pair: tuple[Nuisances, ...], options: _Options, codes: Any) -> Estimate:
+    estimator, clip = options.estimator, options.clip
     influence = influence_values(pair[0], estimator, clip)
     if len(pair) == 2:
         influence = influence - influence_values(pair[1], estimator, clip)
-    value = float(influence.mean())
-    stderr = float(influence.std() / math.sqrt(n))
-    degrees = _degrees(influence) if student else math.inf
-    return Estimate(value, stderr, influence, level, estimator, clip, pair, degrees)
+    reach = reach_of(pair, estimator, clip, options.score_range)
+    units = Units.of(influence, codes)
+    return Estimate(
+        units.mean, units.stderr, influence, options.level, estimator, clip, pair, reach, codes
+    )
 
 
 def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
@@ -548,16 +475,11 @@ def as_pair(nuisances: Any) -> tuple[Nuisances, ...]:
     return pair
 
 
-def _degrees(influence: Array) -> float:
-    """2 over the squared coefficient of variation of the estimated variance; above 2."""
-    squares = (influence - influence.mean()) ** 2
-    spread = squares.var()
-    return float(2 * len(squares) * squares.mean() ** 2 / spread) if spread else math.inf
-
-
-def match_rows(X: Any, classifiers) -> None:
+def match_rows(X: Any, classifiers, clusters: Any = None) -> None:
     """Refuse pandas objects of other rows among inputs, scores and abstentions of each."""
-    same_rows(X=X, **{n: v for a, s, b, r in classifiers for n, v in ((a, s), (b, r))})
+    same_rows(
+        X=X, clusters=clusters, **{n: v for a, s, b, r in classifiers for n, v in ((a, s), (b, r))}
+    )
 
 
 def as_classifiers(classifiers, n: int) -> list[tuple[Array, npt.NDArray[np.bool_], Any]]:
@@ -579,28 +501,50 @@ def fit_all(x: Array, classifiers, fold, learner: Any, rng) -> tuple[Nuisances, 
     )
 
 
-def _estimate(X, classifiers, learner, splits, estimator, clip, level, rng) -> Estimate:
+def _estimate(X, classifiers, learner, splits, options: _Options, clusters, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
-    match_rows(X, classifiers)
+    match_rows(X, classifiers, clusters)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
-    require_choice("estimator", estimator, ESTIMATORS)
-    level = as_number("level", level, 0, 1)
-    clip = default_clip(n) if clip is None else as_number("clip", clip, 0, 1)
     if as_integer("repeats", repeats, 1) % 2 == 0:
         raise ValueError(f"repeats must be odd, so that one split is the median, got {repeats}")
     learner_pair(learner, np.random.default_rng(0))  # complains before any work
     given = as_classifiers(classifiers, n)
+    codes = None if clusters is None else cluster_numbers(clusters, n)
     estimates = []
     for _ in range(repeats):
-        pair = fit_all(x, given, fold_numbers(n, folds, rng), learner, rng)
-        estimates.append(estimate_from_nuisances(pair, estimator=estimator, clip=clip, level=level))
+        fold = cluster_folds(n, folds, codes, rng)
+        estimates.append(_from(fit_all(x, given, fold, learner, rng), options, codes))
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:
         spread = [e.stderr**2 + (e.value - middle.value) ** 2 for e in estimates]
         middle = replace(middle, stderr=float(math.sqrt(np.median(spread))))
+    middle = replace(middle, remarks=copies(x, given, codes))
     for diagnostics, (_, _, names) in zip(middle.diagnostics, given, strict=True):
         for text in diagnostics.positivity:
             warnings.warn(f"{names[1]}: {text}", PositivityWarning, stacklevel=3)
     return middle
+
+
+def cluster_folds(n: int, folds: int, codes: Any, rng: np.random.Generator):
+    """Folds of points, or of clusters as wholes."""
+    if codes is None:
+        return fold_numbers(n, folds, rng)
+    count = int(codes.max()) + 1
+    if as_integer("folds", folds, 2) > count:
+        raise ValueError(f"folds must be at most the number of clusters, {count}, got {folds}")
+    return fold_numbers(count, folds, rng)[codes]
+
+
+def copies(x: Array, given: Sequence, codes: Any) -> tuple[str, ...]:
+    """Say so if most rows repeat another, which independent ones seldom do."""
+    columns = [part for s, r, _ in given for part in (s, r)]
+    table = pd.DataFrame(np.column_stack([x, *columns]))
+    same = int(table.duplicated().sum())
+    if codes is not None or 2 * same < len(x):
+        return ()
+    return (
+        f"{same} of {len(x)} rows repeat the features, score and abstention of another: if they "
+        "are copies, the interval is too narrow; leave them out, or give clusters",
+    )

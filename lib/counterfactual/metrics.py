@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from lib.check import as_answers, as_flags, as_number, as_unit, as_vector, same_rows
-from lib.counterfactual.estimate import Estimate
+from lib.counterfactual.bounds import Reach, Units, bounded_interval
+from lib.counterfactual.result import Estimate
+from lib.ties import ROUNDING
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -40,8 +41,10 @@ class Metric:
         Standard deviation (divisor n) over sqrt(n); NaN for a single value, of which the spread is
         unknown.
     interval : tuple of float
-        Normal confidence interval, not cut off at the ends of the metric's range.  It has no width
-        if all values are equal: do not rely on it there, nor near it with few points.
+        For independent points.  Of zeros and ones (in Chow's score with the reward among them) a
+        bound that holds for any number of errors, Clopper and Pearson's or Gaffke's; of other
+        values Student's, with the degrees of freedom that their kurtosis gives, and NaN where they
+        are all equal and their range is not known.
     """
 
     value: float
@@ -141,7 +144,8 @@ def chow_score(
     """
     reward = as_number("reward", reward, -math.inf, math.inf)
     s, r = _read(scores, abstained)
-    return _mean(np.where(r, reward, s), level)
+    few = (0.0, 1.0) if r.all() else (0.0, reward, 1.0)
+    return _mean(np.where(r, reward, s), level, few=few)
 
 
 def classification_quality(
@@ -175,7 +179,7 @@ def classification_quality(
     same_rows(scores=scores, abstained=abstained)
     r = as_flags("abstained", abstained)
     s = as_unit("scores", as_vector("scores", scores, len(r)))
-    return _mean(np.where(r, 1.0 - s, s), level)
+    return _mean(np.where(r, 1.0 - s, s), level, limits=(0.0, 1.0))
 
 
 def classification_quality_estimate(estimate: Estimate) -> Estimate:
@@ -193,7 +197,7 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
     -------
     Estimate
         Of theta, or of theta_A - theta_B: its influence values are those of the observed part,
-        2 S 1(R = 0) + R, minus those of `estimate`.  Level, degrees of freedom, nuisance functions
+        2 S 1(R = 0) + R, minus those of `estimate`.  Level, clusters, nuisance functions
         and diagnostics are those of `estimate`, and the p-value is for theta = 0.
 
     Notes
@@ -221,10 +225,28 @@ def classification_quality_estimate(estimate: Estimate) -> Estimate:
         r, s = nuisances.abstained, nuisances.scores
         as_unit("scores of estimate", s[~r])
         influence = influence + sign * np.where(r, 1.0, 2.0 * s)
-    n = len(influence)
-    of_splits = max(0.0, estimate.stderr**2 - estimate.influence.var() / n)
-    stderr = math.sqrt(influence.var() / n + of_splits)
-    return replace(estimate, value=float(influence.mean()), stderr=stderr, influence=influence)
+    units = Units.of(influence, estimate.clusters)
+    one = Units.of(estimate.influence, estimate.clusters)
+    of_splits = max(0.0, estimate.stderr**2 - one.stderr**2)
+    return replace(
+        estimate,
+        value=units.mean,
+        stderr=math.sqrt(units.stderr**2 + of_splits),
+        influence=influence,
+        reach=_reach_of_quality(estimate),
+    )
+
+
+def _reach_of_quality(estimate: Estimate) -> Reach | None:
+    """Of the observed part less the influence value, at a score of 0 and of 1."""
+    reach = estimate.reach
+    if reach is None or not np.isin(np.abs(reach.limits), (0, 1)).all():
+        return None
+    # Two scores at most: with A wrong and B right, and the other way round.
+    single = len(estimate.nuisances) == 1
+    ends = -reach.low - (0.0 if single else 2.0), 2.0 - reach.high
+    seen = np.concatenate([reach.worse, reach.better])
+    return replace(reach, low=np.minimum(*ends), high=np.maximum(*ends), worse=seen, better=seen)
 
 
 def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags]:
@@ -233,9 +255,18 @@ def _read(scores: npt.ArrayLike, abstained: npt.ArrayLike) -> tuple[Array, Flags
     return as_answers("scores", scores, r), r
 
 
-def _mean(values: Array, level: float) -> Metric:
+def _mean(
+    values: Array, level: float, limits: tuple[float, float] | None = None, few: tuple = (0.0, 1.0)
+) -> Metric:
+    """`few` are values of which all consist where errors can be counted; `limits` bound others."""
     level = as_number("level", level, 0, 1)
     value, n = float(values.mean()), len(values)
     stderr = float(values.std() / math.sqrt(n)) if n > 1 else math.nan
-    half = stderr * float(stats.norm.isf((1 - level) / 2))
-    return Metric(value, stderr, (value - half, value + half))
+    if np.isin(values, few).all():
+        return Metric(value, stderr, bounded_interval(values, (min(few), max(few)), level))
+    if n > 1 and np.ptp(values) > ROUNDING * np.abs(values).max():
+        half = stderr * Units.of(values, None).quantile(level)
+        low, high = (-math.inf, math.inf) if limits is None else limits
+        return Metric(value, stderr, (max(value - half, low), min(value + half, high)))
+    found = (math.nan, math.nan) if limits is None else bounded_interval(values, limits, level)
+    return Metric(value, stderr, found)

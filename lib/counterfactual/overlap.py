@@ -5,13 +5,14 @@ There positivity fails by construction, whatever a model of the propensity that 
 features says.  So abstention is held against every score at hand before anything is estimated.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+
+from lib.counterfactual.bounds import bounded_interval
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -75,6 +76,9 @@ def mean_bounds(
 ) -> Bounds:
     """Bounds on a mean, from the least and the largest value that each row may have.
 
+    Rows are independent.  Their interval is Gaffke's bound, Clopper and Pearson's for zeros and
+    ones, and holds for any number of rows.
+
     References
     ----------
     Manski, Nonparametric bounds on treatment effects, 1990.  Imbens and Manski, Confidence
@@ -83,22 +87,12 @@ def mean_bounds(
     """
     ends, outer = [], []
     for values, side in ((lower, 0), (upper, 1)):
-        mean = float(values.mean())
-        if score_range == (0.0, 1.0) and np.isin(values, (0.0, 1.0)).all():
-            end = _exact_end(int(values.sum()), len(values), side, (1 - level) / 2)
-        else:
-            error = stats.norm.isf((1 - level) / 2) * values.std() / math.sqrt(len(values))
-            end = mean + (2 * side - 1) * error
-        ends.append(float(np.clip(mean, *score_range)))
+        least, most = float(values.min()), float(values.max())
+        limits = min(score_range[0], least), max(score_range[1], most)
+        end = bounded_interval(values, limits, level)[side]
+        ends.append(float(np.clip(values.mean(), *score_range)))
         outer.append(float(np.clip(end, *score_range)))
     return Bounds(*ends, tuple(outer))
-
-
-def _exact_end(count: int, n: int, side: int, alpha: float) -> float:
-    """Clopper and Pearson's lower (`side` 0) or upper limit."""
-    if side:
-        return 1.0 if count == n else float(stats.beta.isf(alpha, count + 1, n - count))
-    return 0.0 if count == 0 else float(stats.beta.ppf(alpha, count, n - count + 1))
 
 
 def _rounded(values: Array) -> Array:

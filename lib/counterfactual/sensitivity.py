@@ -35,9 +35,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import stats
 
 from lib.check import as_number, as_range, as_unit, as_vector, require_choice
-from lib.counterfactual.estimate import Estimate, Nuisances, estimate_from_nuisances
+from lib.counterfactual.bounds import require_within
+from lib.counterfactual.estimate import Nuisances, estimate_from_nuisances
+from lib.counterfactual.result import Estimate
 
 Array = npt.NDArray[np.float64]
 _SAME = 1e-12  # within which shares are equal, and, times the range of scores, values of g
@@ -86,7 +89,8 @@ def clipping_sensitivity(estimate: Estimate, clips: npt.ArrayLike) -> pd.DataFra
             estimator=estimate.estimator,
             clip=clip,
             level=estimate.level,
-            student=estimate.degrees < math.inf,
+            score_range=estimate.score_range,
+            clusters=estimate.clusters,
         )
         rows.append(
             {
@@ -124,10 +128,11 @@ def contamination_bounds(
     -------
     pandas.DataFrame
         One row per share, in the order given, with the columns ``share``; ``low``, ``high``: the
-        bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a
-        two-sided interval at the level of `estimate`, so that [``ci_low``, ``ci_high``] covers both
-        bounds, and all between, with at least that probability for large samples, at each share
-        for itself.
+        bounds; ``ci_low``, ``ci_high``: these minus and plus as many standard errors as in a normal
+        (Student's) interval at the level of `estimate`, and by as much more as the ends of
+        `estimate` are further out than that (few errors), so that [``ci_low``, ``ci_high``] covers
+        both bounds, and all between, with at least that probability for large samples, at each
+        share for itself.  Points, or the clusters of `estimate`, are independent.
 
     Notes
     -----
@@ -164,7 +169,6 @@ def contamination_bounds(
     """
     low, high = _check(estimate, score_range)
     gamma = as_unit("shares", as_vector("shares", shares))
-    z = estimate.quantile
     down, down_error = _Loss(estimate, low, high, sign=-1).at(gamma)
     up, up_error = _Loss(estimate, low, high, sign=1).at(gamma)
     lower, upper = estimate.value - down, estimate.value + up
@@ -173,8 +177,8 @@ def contamination_bounds(
             "share": gamma,
             "low": lower,
             "high": upper,
-            "ci_low": lower - z * down_error,
-            "ci_high": upper + z * up_error,
+            "ci_low": lower - down_error,
+            "ci_high": upper + up_error,
         }
     )
 
@@ -227,11 +231,10 @@ def breakdown_share(
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
-    z = estimate.quantile if interval else 0.0
 
     def reach(shares: Array) -> Array:
         distance, error = loss.at(shares)
-        return distance + z * error
+        return distance + (error if interval else 0.0)
 
     knots = loss.knots()
     reached = reach(knots) >= gap
@@ -280,9 +283,17 @@ class _Loss:
         # With repeats, what the standard error of the estimate contains beyond one split.
         self.splits = max(0.0, estimate.stderr**2 - self.variance / n)
         self.n = n
+        # Clusters widen a bound as they widen the estimate, and where errors are few an end is as
+        # much further out as that of the estimate is, which is a bound there.
+        plain = math.sqrt(self.variance / n + self.splits)
+        wider = max(1.0, estimate.stderr / plain if plain > 0 else 1.0)
+        normal = float(stats.norm.isf((1 - estimate.level) / 2))
+        self.z = wider * (estimate.quantile if estimate.reach is None else normal)
+        half = abs(estimate.interval[0 if sign < 0 else 1] - estimate.value)
+        self.more = 0.0 if math.isnan(half) else max(0.0, half - self.z * plain)
 
     def at(self, gamma: Array) -> tuple[Array, Array]:
-        """T, and the standard error of the bound, at some shares."""
+        """T, and how far the end of the interval is beyond the bound, at some shares."""
         last = len(self.quantile) - 1
         # The group that ends at a share or beyond, and the one that begins there or before: they
         # differ where a group is complete, and q may be either's g.
@@ -291,7 +302,7 @@ class _Loss:
         plain, error = self._plain(gamma, ending)
         other = self._plain(gamma, beginning)[1]
         value = np.minimum(np.maximum(plain, self.largest[ending]), self.cap)
-        return value, np.maximum(error, other)
+        return value, self.z * np.maximum(error, other) + self.more
 
     def knots(self) -> Array:
         """Shares between which T is a straight line, or the larger of one and a constant."""
@@ -345,11 +356,5 @@ def _check(estimate: Any, score_range: Any) -> tuple[float, float]:
         )
     low, high = as_range("score_range", score_range)
     for nuisances in estimate.nuisances:
-        outside = ~nuisances.abstained & ((nuisances.scores < low) | (nuisances.scores > high))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise ValueError(
-                f"score_range must hold all observed scores, got ({low:g}, {high:g}) and a score "
-                f"of {nuisances.scores[row]:g} in row {row} ({int(outside.sum())} such scores)"
-            )
+        require_within(nuisances.scores, nuisances.abstained, low, high)
     return low, high

@@ -174,7 +174,7 @@ def _side(
     if told is None and settings.learner == "linear":
         (one,), changed = recalibrated(found.nuisances, (None,), settings.seed)
         if changed:
-            found = counterfactual.estimate_from_nuisances(one, level=settings.level, student=True)
+            found = counterfactual.estimate_from_nuisances(one, level=settings.level)
     lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
     lower[~never] = upper[~never] = found.influence
     return _Side(found, ~never, lower, upper, tuple(reasons), found.diagnostics[0].notes)
@@ -398,11 +398,7 @@ def _point(side: _Side, lead: str, settings: Settings) -> _Page:
     """Where there is overlap in all rows: an estimate."""
     found = side.found
     weighted = counterfactual.estimate_from_nuisances(
-        found.nuisances,
-        estimator="ipw",
-        clip=found.clip,
-        level=settings.level,
-        student=found.degrees < math.inf,
+        found.nuisances, estimator="ipw", clip=found.clip, level=settings.level
     )
     low, high = found.interval
     n = len(found.influence)
@@ -515,12 +511,7 @@ def _outcome(interval: Sequence[float]) -> str:
 
 def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
     """Where there is overlap in all rows of both: an estimate."""
-    found = estimate_with_known(
-        [side.found.nuisances[0] for side in sides],
-        known,
-        level=level,
-        student=any(side.found.degrees < math.inf for side in sides),
-    )
+    found = estimate_with_known([side.found.nuisances[0] for side in sides], known, level=level)
     value, low, high = _with_outcome((found.value, *found.interval))
     decided = _outcome(found.interval) != _UNDECIDED
     notes = list(dict.fromkeys(text for side in sides for text in side.notes))

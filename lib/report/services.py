@@ -112,11 +112,11 @@ def compare_services(
             rng=rng,
         )
     known = given.test_propensities, given.other_propensities
-    pair, student, fitted = difference.nuisances, False, difference.diagnostics
+    pair, changed, fitted = difference.nuisances, False, difference.diagnostics
     if isinstance(learner, str) and learner == "linear":
-        pair, student = recalibrated(pair, known, rng)
-    if student or any(told is not None for told in known):
-        difference = estimate_with_known(pair, known, level=level, student=student)
+        pair, changed = recalibrated(pair, known, rng)
+    if changed or any(told is not None for told in known):
+        difference = estimate_with_known(pair, known, level=level)
     blind = _blind(given.features, known, fitted, difference)
     usual = estimate_from_nuisances(pair, level=level).diagnostics
     exact = difference.diagnostics
@@ -125,10 +125,7 @@ def compare_services(
     metrics = pd.DataFrame(
         [
             _metrics_row(
-                name,
-                s,
-                r,
-                estimate_from_nuisances(one, clip=difference.clip, level=level, student=student),
+                name, s, r, estimate_from_nuisances(one, clip=difference.clip, level=level)
             )
             for name, s, r, one in zip("AB", scores, abstained, difference.nuisances, strict=True)
         ]

@@ -165,12 +165,18 @@ def test_estimates_follow_the_paper(estimator, clip, level):
         found = estimate_from_nuisances(given, estimator=estimator, clip=clip, level=level)
         mean = sum(expected) / 50
         stderr = math.sqrt(sum((v - mean) ** 2 for v in expected) / 50 / 50)
-        half = stats.norm.ppf(0.5 + level / 2) * stderr
+        squares = (expected - mean) ** 2
+        degrees = min(2 * 50 * squares.mean() ** 2 / squares.var(), 49)
+        half = stats.t.ppf(0.5 + level / 2, degrees) * stderr * math.sqrt(50 / 49)
         np.testing.assert_allclose(found.influence, expected, rtol=1e-12)
         assert found.value == pytest.approx(mean, rel=1e-12)
         assert found.stderr == pytest.approx(stderr, rel=1e-12)
-        assert found.interval == pytest.approx((mean - half, mean + half), rel=1e-12)
-        assert found.p_value == pytest.approx(2 * stats.norm.cdf(-abs(mean) / stderr), rel=1e-9)
+        if estimator == "plug-in":  # the spread of predictions says nothing of their error
+            assert np.isnan([*found.interval, found.p_value]).all()
+        else:
+            assert found.interval == pytest.approx((mean - half, mean + half), rel=1e-9)
+            t = abs(mean) / stderr / math.sqrt(50 / 49)
+            assert found.p_value == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9)
         assert (found.clip, found.level, found.estimator) == (used, level, estimator)
         assert len(found.nuisances) == len(found.diagnostics) == (2 if given is not a else 1) or (
             given == (a,)
@@ -190,7 +196,8 @@ def test_the_difference_has_the_difference_of_influence_values_on_the_same_folds
         assert both.value == pytest.approx(a.value - b.value)
         back = counterfactual_difference(x, t, q, s, r, estimator=estimator, **options)
         np.testing.assert_array_equal(back.influence, -both.influence)
-        assert back.p_value == both.p_value
+        if estimator != "plug-in":
+            assert back.p_value == pytest.approx(both.p_value)
 
 
 def test_a_classifier_equals_itself():
@@ -201,7 +208,9 @@ def test_a_classifier_equals_itself():
     fold = fold_numbers(200, 2, 5)
     pair = [fit_nuisances(x, s, r, fold, "forest", rng=6) for _ in range(2)]
     again = estimate_from_nuisances(pair)
-    assert (again.value, again.interval, again.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert (again.value, again.p_value) == (0.0, 1.0)
+    # 200 equal answers of both do not say that all would be.
+    assert again.interval[0] < -0.02 < 0.02 < again.interval[1]
     # Forests of their own chance differ.
     own = counterfactual_difference(x, s, r, s, r, learner="forest", rng=0)
     assert 0 < abs(own.value) < 4 * own.stderr
@@ -344,10 +353,11 @@ def test_repeats_by_hand(repeats):
     variance = np.median([e.stderr**2 + (e.value - median) ** 2 for e in singles])
     assert found.value == median
     assert found.stderr == pytest.approx(math.sqrt(variance), rel=1e-12)
-    half = stats.norm.ppf(0.975) * found.stderr
-    assert found.interval == pytest.approx((median - half, median + half))
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(median) / found.stderr))
     chosen = next(e for e in singles if e.value == median)
+    half = stats.norm.ppf(0.975) * math.sqrt(max(found.stderr**2 - chosen.stderr**2, 0))
+    for k, end in enumerate(found.interval):
+        assert abs(end - median) == pytest.approx(math.hypot(chosen.interval[k] - median, half))
+    assert found.p_value < 1e-10
     np.testing.assert_array_equal(found.influence, chosen.influence)
     assert found.influence.mean() == pytest.approx(found.value)
     assert len({e.value for e in singles}) == repeats
@@ -601,24 +611,19 @@ def test_no_warning_without_cause(learner):
 
 
 def test_students_interval_has_the_degrees_of_the_influence_values():
-    """Normal values have about n - 1, heavy ones few; nothing else changes."""
+    """Normal values have about n - 1, heavy ones few."""
     rng, n = np.random.default_rng(2), 20_000
     no = np.zeros(n, bool)
     for s, degrees in ((rng.normal(size=n), n - 1), (rng.random(n) < 0.002, 2 * n * 0.002)):
-        s = s.astype(float)
-        one = Nuisances(no, s, np.zeros(n), s)
-        plain = estimate_from_nuisances(one)
-        found = estimate_from_nuisances(one, student=True)
-        assert plain.degrees == np.inf
+        s = 1.5 * s
+        found = estimate_from_nuisances(Nuisances(no, s, np.zeros(n), s))
         kurtosis = stats.kurtosis(s, fisher=False)
-        assert found.degrees == pytest.approx(2 * n / (kurtosis - 1))
-        assert (found.value, found.stderr) == (plain.value, plain.stderr)
-        half = stats.t.isf(0.025, found.degrees) * found.stderr
+        assert found.degrees == pytest.approx(min(2 * n / (kurtosis - 1), n - 1))
+        error = found.stderr * math.sqrt(n / (n - 1))
+        half = stats.t.isf(0.025, found.degrees) * error
         assert found.interval == pytest.approx((found.value - half, found.value + half))
-        p_value = 2 * stats.t.sf(abs(found.value) / found.stderr, found.degrees)
+        p_value = 2 * stats.t.sf(abs(found.value) / error, found.degrees)
         assert found.p_value == pytest.approx(p_value)
         assert found.degrees == pytest.approx(degrees, rel=0.3)
         again = clipping_sensitivity(found, [0.1])
         assert again.loc[0, ["low", "high"]].tolist() == pytest.approx(found.interval)
-    two = Nuisances(no[:2], np.array([0.0, 1.0]), np.zeros(2), np.zeros(2))
-    assert estimate_from_nuisances(two, student=True).degrees == np.inf

@@ -87,7 +87,7 @@ def test_propensities_of_at_most_nine_tenths_are_seldom_taken_for_a_rule(design,
 
 
 def test_bounds_hold_the_whole_set():
-    """Ends of the identified set, exact and normal, in small samples and with means near 1."""
+    """Ends of the identified set, in small samples and with means near 1."""
     repetitions, level = 300, 0.9
     for right, n in ((0.97, 40), (0.7, 200)):
         both = 0
@@ -103,5 +103,7 @@ def test_bounds_hold_the_whole_set():
         assert both >= allowed(repetitions, level)[0]
     values = np.array([0.2, 0.4, 0.9])
     found = overlap.mean_bounds(values - 1, values, 0.95, (-1.0, 1.0))
-    half = stats.norm.ppf(0.975) * values.std() / np.sqrt(3)
-    assert found.interval == pytest.approx((max(-1, 0.5 - 1 - half), 0.5 + half))
+    low, high = found.interval  # of three values that might be anything in [-1, 1]
+    assert (found.low, found.high) == pytest.approx((-0.5, 0.5))
+    assert -1 < low < -0.8
+    assert 0.8 < high < 1

@@ -137,8 +137,8 @@ def test_points_needed():
     """As many as make the interval, in proportion to 1/sqrt(n), end at the margin."""
     services = trial(0.1, n=100, noise=0.5, seed=2)
     found = linear(services)
-    low, high = found.difference.interval
-    needed = 100 * ((high - low) / 2 / abs(found.difference.value)) ** 2
+    half = stats.norm.isf((1 - found.difference.level) / 2) * found.difference.stderr
+    needed = 100 * (half / abs(found.difference.value)) ** 2
     assert found.decision == "undecided"
     assert 100 < needed < 10_000, needed
     told = int(found.reason.split("it takes about ")[1].split(" points")[0].replace(",", ""))

@@ -1,0 +1,122 @@
+"""Intervals where errors are few or none: exact limits, and levels by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib.counterfactual import Nuisances, counterfactual_score, estimate_from_nuisances
+from lib.counterfactual.bounds import bounded_interval
+
+
+def least(level, trials):
+    return level - 3 * math.sqrt(level * (1 - level) / trials)
+
+
+def drawn(rng, n, psi, guess, pi=(0.1, 0.5)):
+    pi = rng.choice(pi, n)
+    s = (rng.random(n) < psi).astype(float)
+    return Nuisances(rng.random(n) < pi, s, pi, np.full(n, guess))
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 500])
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+def test_of_zeros_and_ones_it_is_clopper_and_pearsons(n, level):
+    alpha = (1 - level) / 2
+    for errors in {0, min(1, n), min(3, n), min(20, n)}:
+        values = np.r_[np.zeros(errors), np.ones(n - errors)]
+        low = stats.beta.ppf(alpha, n - errors, errors + 1) if errors < n else 0
+        high = stats.beta.isf(alpha, n - errors + 1, errors) if errors else 1
+        found = bounded_interval(values, (0.0, 1.0), level)
+        assert found == pytest.approx((low, high), abs=0.006 * max(1 - low, high, 0.01) + 0.003 / n)
+
+
+def test_right_answers_alone_leave_doubt():
+    rng = np.random.default_rng(0)
+    x, r = rng.random((200, 2)), rng.random(200) < 0.3
+    found = counterfactual_score(x, np.ones(200), r, learner="linear", rng=0)
+    assert found.value == pytest.approx(1)
+    assert 0.95 < found.interval[0] < 0.985
+    assert found.interval[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "psi", "guess"),
+    [([12, 20, 40, 80], 0.9, 0.9), ([12, 20, 40, 80], 0.95, 0.95), ([60] * 5, 0.99, 0.5)],
+)
+def test_intervals_of_groups_hold_all_together(sizes, psi, guess):
+    """They did in .43, .18 and .95 of the trials where a variance was all."""
+    rng, held, trials = np.random.default_rng(5), 0, 120
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    for _ in range(trials):
+        found = estimate_from_nuisances(drawn(rng, len(groups), psi, guess), clip=0.2)
+        ends = [one.interval for one in found.by_group(groups).values()]
+        held += all(low <= psi <= high for low, high in ends)
+        assert all(high - low > 1e-3 for low, high in ends)
+    assert held / trials >= least(0.95, trials)
+
+
+@pytest.mark.parametrize("size", [2, 10, 50])
+def test_clusters_keep_the_level(size):
+    rng, held, naive, trials = np.random.default_rng(size), 0, 0, 150
+    for _ in range(trials):
+        one = drawn(rng, 40, 0.9, 0.9)
+        whole = Nuisances(*(np.repeat(part, size) for part in vars(one).values()))
+        clusters = np.repeat(np.arange(40), size)
+        found = estimate_from_nuisances(whole, clip=0.2, clusters=clusters)
+        plain = estimate_from_nuisances(whole, clip=0.2)
+        held += found.interval[0] <= 0.9 <= found.interval[1]
+        naive += plain.interval[0] <= 0.9 <= plain.interval[1]
+    assert held / trials >= least(0.95, trials)
+    assert size == 2 or naive / trials < 0.8
+
+
+def test_where_answers_are_plentiful_it_is_as_narrow_as_the_normal_one():
+    rng = np.random.default_rng(7)
+    for psi in (0.5, 0.8, 0.9):
+        found = estimate_from_nuisances(drawn(rng, 2000, psi, psi), clip=0.2)
+        width = found.interval[1] - found.interval[0]
+        assert 0.99 < width / (2 * 1.959964 * found.stderr) < 1.03
+
+
+@pytest.mark.parametrize("level", [0.8, 0.99])
+def test_p_values_agree_with_the_interval(level):
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        pair = drawn(rng, 60, 0.8, 0.7), drawn(rng, 60, 0.6, 0.6)
+        found = estimate_from_nuisances(pair, clip=0.2, level=level)
+        inside = found.interval[0] <= 0 <= found.interval[1]
+        assert inside == (found.p_value >= 1 - level)
+
+
+def test_folds_split_no_cluster_and_copies_are_named():
+    rng = np.random.default_rng(9)
+    x, r = np.repeat(rng.random((40, 2)), 5, axis=0), np.repeat(rng.random(40) < 0.3, 5)
+    s = np.repeat(rng.random(40) < 0.8, 5).astype(float)
+    plain = counterfactual_score(x, s, r, learner="linear", clip=0.2, rng=0)
+    assert "160 of 200 rows repeat" in " ".join(plain.diagnostics[0].notes)
+    clusters = np.repeat(np.arange(40), 5)
+    found = counterfactual_score(x, s, r, learner="linear", clip=0.2, clusters=clusters, rng=0)
+    assert "repeat" not in " ".join(found.diagnostics[0].notes)
+    # Copies in one fold are predicted by one model.
+    assert len(np.unique(found.nuisances[0].outcome.round(12))) <= 40
+    assert np.ptp(found.interval) > 1.5 * np.ptp(plain.interval)
+    with pytest.raises(ValueError, match=r"^clusters must be two at least"):
+        counterfactual_score(x, s, r, learner="linear", clusters=np.zeros(200, int), rng=0)
+
+
+def test_groups_with_one_name_are_refused():
+    rng = np.random.default_rng(10)
+    found = estimate_from_nuisances(drawn(rng, 4, 0.5, 0.5), clip=0.2)
+    with pytest.raises(ValueError, match=r"^groups must .*missing"):
+        found.by_group(["a", None, "b", "b"])
+
+
+def test_a_group_without_an_answer_may_be_anything():
+    known = Nuisances([True, True, False, False], np.ones(4), np.full(4, 0.5), np.full(4, 0.9))
+    found = estimate_from_nuisances(known, clip=0.1).by_group(["a", "a", "b", "b"])
+    assert found["a"].interval == (0, 1)
+    low, high = found["b"].interval
+    assert 0 <= low < 0.3
+    assert high == 1
