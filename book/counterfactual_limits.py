@@ -308,9 +308,14 @@ chapter.values(
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
 # doubly robust interval misses the truth; the bounds hold it in
 # {value}`counterfactual_limits.rules_bounded`. (Three thresholds on each of three data sets are not
-# so many independent runs. On wine all predictions are right, so that an interval without width
-# holds; it would have none, and miss, if those withheld were wrong. The estimate is a mean of
-# weighted values, which may be above 1, and so may be the end of its interval.)
+# so many independent runs. On wine all predictions are right: the interval
+# is as wide as so many right answers leave it, but knows nothing of those that are always withheld.
+# The estimate is a mean of weighted values, which may be above 1; its interval is cut off there.)
+#
+# **Few errors, and rows that belong together.** A variance says nothing of errors that were not
+# seen: where scores are 0 or 1 the interval is a bound ({py:obj}`~lib.counterfactual.Estimate` says
+# what was simulated), so that right answers alone do not make it a point. It needs independent
+# rows. If several are of one patient or one document, give `clusters`.
 #
 # ## Looking at the data while they arrive
 #

@@ -68,6 +68,7 @@ class Estimate:
     constant, wrong and reversed: of 2,304 cells of 1,000 trials one was below the level less 3
     standard errors, where chance allows three.  With logistic and ridge regressions, truths of .8
     to .999, 4 to 20 answers in each of 1, 5 and 20 groups, at 95 and 99%: none of 576 cells.
+    Nor of 96 cells of 20 to 200 clusters of 2, 10 and 50 rows, copies or alike (200 trials each).
     From 1,000 answers with 100 errors and 100 successes on, intervals are at most 3% wider than
     normal ones; with 50 errors up to 8% where a few answers weigh much more than others.  The level
     knows nothing of a bias, such as that of fits whose errors meet.
