@@ -116,7 +116,10 @@ class Units:
     @property
     def degrees(self) -> float:
         """Satterthwaite's: 2 over the squared coefficient of variation of the variance."""
-        n, squares = len(self.values), (self.values - self.mean) ** 2
+        n, away = len(self.values), self.values - self.mean
+        squares = (
+            away / (np.abs(away).max() or 1.0)
+        ) ** 2  # fourth powers of tiny ones would vanish
         spread, mean = float(squares.var()), float(squares.mean())
         if spread <= 1e-24 * mean**2:  # equal squares: no more than the values allow
             return float(max(n - 1, 1))

@@ -1,0 +1,335 @@
+"""What leaves a question as it is leaves its answer as it is: order, names, containers, units.
+
+The functions, each with an example, are in rowwise.py.  A test goes through all cases of a row and
+names those that fail.
+"""
+
+import functools
+import inspect
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from rowwise import NAMED, ROWS
+
+from lib import audit, counterfactual, privacy, selective, suitability
+from lib.suitability import SIGNAL_NAMES
+
+WHOLE = [row for row in ROWS if not row.only]
+
+#: Public names that take no rows, and why.
+NUMBERS = "takes single numbers, a count or a ledger"
+RESULT = "made by the package, of what takes rows"
+OBJECTS = "takes a result of the package, a name or a learner"
+LOOKS = "takes the information at a few looks, or p-values of them, which have no rows"
+REASONS = {
+    NUMBERS: """
+        selective.normalized_score_extremes suitability.corrected_margin
+        suitability.information_fractions suitability.labels_for_power suitability.labels_needed
+        suitability.non_inferiority_power suitability.required_sample_size
+        suitability.welch_non_inferiority audit.AttackCounts audit.PrivacyRegion
+        audit.epsilon_interval audit.epsilon_of_rate audit.epsilon_point audit.epsilon_posterior
+        audit.error_free_bound audit.one_run_epsilon audit.one_run_p_value audit.privacy_region
+        audit.rate_of_epsilon audit.trials_needed audit.true_best_epsilon audit.EpsilonPosterior
+        counterfactual.default_clip counterfactual.fold_numbers counterfactual.optimal_rho
+        privacy.PrivacyLedger privacy.SampledGaussian privacy.TradeOff privacy.budget_table
+        privacy.draw_trials privacy.effective_noise_multiplier privacy.find_noise_multiplier
+        privacy.group_guarantee privacy.joint_epsilon privacy.label_guarantee
+        privacy.multi_stage_parts privacy.selection_epsilon privacy.selection_noise_multiplier
+        privacy.shards privacy.smooth_noise_rdp privacy.trade_off
+        privacy.LaplaceLabels.epsilon privacy.LaplaceLabels.for_epsilon
+        privacy.GaussianLabels.epsilon privacy.GaussianLabels.for_epsilon
+        privacy.RandomizedResponse.epsilon privacy.RandomizedResponse.for_epsilon""",
+    RESULT: """
+        selective.AccuracyCoverage selective.Estimate selective.Mean selective.Threshold
+        suitability.ActiveDecision suitability.AdjustedMargin suitability.CalibrationErrors
+        suitability.Decision suitability.Equivalence suitability.GroupEquivalence
+        suitability.LabelsTest suitability.MonitorDecision suitability.NonInferiority
+        suitability.Offset suitability.PredictionPowered suitability.SampleSize
+        suitability.SequentialDecision suitability.ActiveMonitor.table suitability.Monitor.table
+        audit.CanaryAudit audit.Guesses counterfactual.ConfidenceSequence counterfactual.Diagnostics
+        counterfactual.Metric counterfactual.PositivityWarning privacy.Answers privacy.PateCost
+        privacy.PublishedCost""",
+    OBJECTS: """
+        suitability.register_signal suitability.unregister_signal suitability.tipping_point
+        audit.Attack counterfactual.first_exclusion counterfactual.learner_pair
+        counterfactual.Nuisances""",
+    LOOKS: """
+        suitability.SequentialDesign.crossing suitability.SequentialDesign.power
+        suitability.SequentialDesign.expected_information""",
+}
+WITHOUT = {name for names in REASONS.values() for name in names.split()}
+
+
+def public():
+    """Names of functions, and of methods, but for ``fit``, which a row begins with."""
+    for package in (audit, counterfactual, privacy, selective, suitability):
+        short = package.__name__.removeprefix("lib.")
+        for own in package.__all__:
+            value, name = getattr(package, own), f"{short}.{own}"
+            methods = inspect.isclass(value) and [
+                f"{name}.{m}" for m, f in inspect.getmembers(value, callable) if m[0] != "_"
+            ]
+            if inspect.isclass(value) or inspect.isfunction(value):
+                yield from methods if methods and name not in WITHOUT else [name]
+
+
+def test_every_public_function_is_in_the_table_or_has_a_reason():
+    names, rows = set(public()), {row.name for row in ROWS}
+    fits = {f"{name.rpartition('.')[0]}.fit" for name in rows}
+    scikit = {
+        "predict",
+        "predict_proba",
+        "set_score_request",
+        "get_params",
+        "set_params",
+        "score",
+        "get_metadata_routing",
+        "set_fit_request",
+    }
+    missing = names - rows - WITHOUT - fits
+    assert sorted(n for n in missing if n.rpartition(".")[2] not in scikit) == []
+    assert sorted(WITHOUT - names) == []
+    assert sorted(rows - names) == []
+
+
+# ------------------------------------------------------------------------------ comparing
+
+
+def parts(result, path=""):
+    """All arrays and scalars within a result, by where they are."""
+    if isinstance(result, pd.DataFrame):
+        result = dict(result)
+    if hasattr(result, "__dataclass_fields__"):
+        result = {name: getattr(result, name) for name in result.__dataclass_fields__}
+    if isinstance(result, list | tuple):
+        names = getattr(result, "_fields", range(len(result)))
+        result = dict(zip(names, result, strict=True))
+    if isinstance(result, dict):
+        for name, value in result.items():
+            yield from parts(value, f"{path}.{name}")
+    else:
+        yield path, np.asarray(result)
+
+
+def close(one, other, rtol):
+    """Whether two parts are equal: floats up to rounding, all else exactly."""
+    if one.shape != other.shape or "f" not in one.dtype.kind + other.dtype.kind:
+        return one.shape == other.shape and bool((one == other).all())
+    one, other = one.astype(float), other.astype(float)
+    size = np.abs(one[np.isfinite(one)]).max(initial=0.0)
+    return np.allclose(one, other, rtol=rtol, atol=1e-3 * rtol * size, equal_nan=True)
+
+
+@functools.cache
+def expected(row):
+    return dict(parts(row.call(**row.given)))
+
+
+def difference(row, given, *, order=None, rtol=1e-9):
+    """Where the answer differs from that to the example, in words; rows may be in an order."""
+    try:
+        found = dict(parts(row.call(**{**row.given, **given})))
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    wanted = expected(row)
+    if wanted.keys() != found.keys():
+        return f"parts {sorted(wanted.keys() ^ found.keys())}"
+    for path, value in wanted.items():
+        marks = [] if order is None else [m.partition("@") for m in row.per_row]
+        axes = [int(axis or 0) for m, _, axis in marks if m == "*" or path.startswith(f".{m}")]
+        value = np.take(value, order, axis=axes[0]) if axes and value.ndim else value
+        if path.split(".")[-1] not in row.but and not close(value, found[path], rtol):
+            return f"{path} is {found[path]} instead of {value}"[:400]
+    return ""
+
+
+def assert_same(row, cases, **more):
+    """The same answer to all cases, by their names."""
+    failed = {name: difference(row, given, **more) for name, given in cases}
+    failed = [f"{name}: {text}" for name, text in failed.items() if text]
+    assert not failed, f"{row.name}\n" + "\n".join(failed)
+
+
+def assert_refused(row, cases, words):
+    """A ValueError with one of the words, for all cases."""
+    failed = []
+    for name, given in cases:
+        try:
+            found = f"taken: {row.call(**{**row.given, **given})}"
+        except ValueError as error:
+            found = "" if any(w in str(error) for w in words.split()) else str(error)
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        failed += [f"{name}: {found[:200]}"] * bool(found)
+    assert not failed, f"{row.name}\n" + "\n".join(failed)
+
+
+def each(rows):
+    return pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in rows])
+
+
+# ------------------------------------------------------------------------------ order and names
+
+
+def rows_of(row, group):
+    name, axis = next(iter(group.items()))
+    return np.shape(row.given[name])[axis]
+
+
+@each(row for row in ROWS if row.only != "units" and len(row.fixed) < len(row.groups))
+def test_the_order_of_rows_does_not_matter(row):
+    for i, group in enumerate(row.groups):
+        n = rows_of(row, group)
+        for order in (np.random.default_rng(0).permutation(n), np.arange(n)[::-1]):
+            moved = {a: np.take(row.given[a], order, axis=axis) for a, axis in group.items()}
+            if i not in row.fixed:
+                after = order if i == row.follow else None
+                assert_same(row, [(" ".join(group), moved)], order=after)
+
+
+def in_pandas(values, index=None):
+    values = np.asarray(values)
+    if values.ndim == 1:
+        return pd.Series(values, index=index)
+    columns = SIGNAL_NAMES if values.shape[1] == len(SIGNAL_NAMES) else None
+    return pd.DataFrame(values, index=index, columns=columns)
+
+
+def with_names(row):
+    """The arguments of each group whose rows pandas has names for, and their number."""
+    for group in row.groups:
+        names = [a for a, axis in group.items() if axis == 0 and np.ndim(row.given[a]) in (1, 2)]
+        if names:
+            yield names, rows_of(row, group)
+
+
+@each(row for row in WHOLE if any(with_names(row)))
+def test_names_of_rows_do_not_matter_unless_they_disagree(row):
+    shuffled, words, disagreeing = {}, {}, []
+    for names, n in with_names(row):
+        index = np.random.default_rng(0).permutation(n)
+        shuffled |= {a: in_pandas(row.given[a], index) for a in names}
+        words |= {a: in_pandas(row.given[a], [f"row {i}" for i in index]) for a in names}
+        for pair in itertools.pairwise(names):
+            ends = (range(n), range(n)[::-1])
+            given = {a: in_pandas(row.given[a], i) for a, i in zip(pair, ends, strict=True)}
+            disagreeing.append((" and ".join(pair), given))
+    assert_same(row, [("shuffled numbers", shuffled), ("words", words)])
+    assert_refused(row, disagreeing, "index")
+
+
+@each(row for row in WHOLE if len(NAMED & set(row.kinds)) > 1)
+def test_columns_are_matched_by_name(row):
+    frames = {a: in_pandas(row.given[a]) for a in sorted(NAMED & set(row.kinds))}
+    frames = {a: frame.rename(columns=lambda c: f"column {c}") for a, frame in frames.items()}
+    fit, *others = sorted(frames, key=lambda a: a not in ("signals", "fit_signals"))
+    if "fit_signals" in frames:
+        fit, others = "fit_signals", ["signals"]
+    moved, renamed = [], []
+    for a, frame in frames.items():
+        last = frame.columns[-1]
+        moved.append((a, frames | {a: frame[frame.columns[::-1]]}))
+        renamed.append((a, frames | {a: frame.rename(columns={last: "another"})}))
+    if fit != "fit_signals":  # whose columns the values have
+        assert_same(row, moved, rtol=1e-6)
+    assert_refused(row, [case for case in renamed if case[0] in others], "column columns")
+
+
+@each(WHOLE)
+def test_masked_values_are_refused(row):
+    cases = []
+    for a in row.kinds:
+        values = np.asarray(row.given[a])
+        one = np.arange(values.size).reshape(values.shape) == 1
+        cases.append((a, {a: np.ma.array(values, mask=one)}))
+    assert_refused(row, cases, "masked")
+
+
+# ------------------------------------------------------------------------------ forms and units
+
+TYPES = {"flags": "int8 uint8 float16 float64", "class": "int8 uint8 int32", "group": "object"}
+NULLABLE = {
+    "flags": "boolean Int64 Float64",
+    "class": "Int64 UInt8",
+    "group": "str string category",
+}
+
+
+def forms(kind, values):
+    """The same values in whatever may hold them."""
+    values = np.asarray(values)
+    for name in TYPES.get(kind, "float16 float32 float64").split():
+        yield name, values.astype(name)
+        if kind != "group":
+            yield f"tensor of {name}", torch.tensor(values.astype(name))
+    if kind == "flags":
+        yield "tensor of bool", torch.tensor(values)
+    if kind not in ("flags", "class", "group"):
+        assert (values == values.astype(np.float16)).all(), "the example is not of half precision"
+        yield "gradient", torch.tensor(values.astype(float), requires_grad=True)
+    yield "list", values.tolist()
+    backwards = np.asfortranarray(values[::-1])[::-1]
+    backwards.flags.writeable = False
+    yield "Fortran's order, backwards, read-only", backwards
+    if values.ndim < 3:
+        frame = in_pandas(values)
+        yield "pandas", frame
+        yield "objects", frame.astype(object)
+        for name in NULLABLE.get(kind, "Float64 Float32").split():
+            yield name, (frame.astype(str) if name == "string" else frame).astype(name)
+        if kind == "class" and values.ndim == 1:
+            yield "category", frame.astype("category")
+
+
+@each(WHOLE)
+def test_the_form_of_the_same_values_does_not_matter(row):
+    held = {a: list(forms(kind, row.given[a])) for a, kind in row.kinds.items()}
+    cases = []
+    for i in range(max(map(len, held.values()))):
+        one = {a: these[i % len(these)] for a, these in held.items()}
+        name = ", ".join(f"{a} as {form}" for a, (form, _) in one.items())
+        cases.append((name, {a: values for a, (_, values) in one.items()}))
+    assert_same(row, cases)
+
+
+@each(row for row in ROWS if row.recode and row.only != "order")
+def test_units_and_codings_do_not_matter(row):
+    cases = [
+        (f"{which} {label}", {a: change(row.given[a]) for a in which.split()})
+        for which, changes in row.recode.items()
+        for label, change in changes.items()
+    ]
+    assert_same(row, cases, rtol=row.rtol)
+
+
+# ------------------------------------------------------------------------------ domains
+
+
+@each(row for row in WHOLE if "group" in row.kinds.values())
+def test_groups_may_be_called_anything_but_missing(row):
+    (argument,) = (a for a, kind in row.kinds.items() if kind == "group")
+    words = pd.Series([f"group {v}" for v in np.asarray(row.given[argument])])
+    named = [words.tolist(), words, *(words.astype(t) for t in ("category", "string", object))]
+    for form in named:
+        row.call(**{**row.given, argument: form})
+    cases = []
+    for value, kind in ((math.nan, object), (None, object), (pd.NA, "string"), (None, "category")):
+        gone = words.astype(object).where(np.arange(len(words)) > 40, value).astype(kind)
+        cases += [(f"{value} {kind}", {argument: gone}), (f"array {kind}", {argument: gone.array})]
+    assert_refused(row, cases, "missing NaN nan None NA")
+
+
+@each(row for row in WHOLE if {"unit", "simplex", "flags"} & set(row.kinds.values()))
+def test_what_is_no_probability_and_no_flag_is_refused(row):
+    cases = []
+    for a, kind in row.kinds.items():
+        bad = {"unit": (-0.25, 1.25), "simplex": (-0.25, 1.25), "flags": (2.0,)}.get(kind, ())
+        for value in (*bad, math.nan, math.inf) if bad else ():
+            values = np.array(row.given[a], dtype=float)
+            values.flat[-1] = value
+            cases.append((f"{a} of {value}", {a: values}))
+    assert_refused(row, cases, "0 NaN finite probabilities")
