@@ -105,12 +105,15 @@ _OF_COUNTS = ("epsilon", "delta", "sample_rate")  # what follows from these, and
 
 
 def without_counts(value: Any) -> Any:
-    """An outcome without numbers of examples, and what tells them rounded up."""
+    """An outcome with None for numbers of examples, and what tells them rounded up."""
     if isinstance(value, Mapping):
         return {
-            key: _rounded_up(each) if key in _OF_COUNTS else without_counts(each)
+            key: None
+            if key in _COUNTS
+            else _rounded_up(each)
+            if key in _OF_COUNTS
+            else without_counts(each)
             for key, each in value.items()
-            if key not in _COUNTS
         }
     if isinstance(value, list | tuple):
         return [without_counts(each) for each in value]

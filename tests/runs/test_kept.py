@@ -160,7 +160,7 @@ def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
     assert 1 / TRAIN <= run.privacy["delta"] == 0.0009
     (entry,) = run.privacy["ledger"]["entries"]
     assert 100 / TRAIN <= entry["sample_rate"] == 0.09
-    assert "training_examples" not in run.metrics
+    assert run.metrics["training_examples"] is None
 
 
 def test_what_a_writer_left_that_was_killed_after_writing_goes(tmp_path):
@@ -217,7 +217,8 @@ def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
 def test_numbers_that_tell_counts_are_rounded_up():
     given = {"models": [{"epsilon": 2.991, "delta": 1 / 1123, "rare_examples": 4, "other": 0.123}]}
     given["epsilon"] = "Infinity"
-    wanted = {"models": [{"epsilon": 3.0, "delta": 0.0009, "other": 0.123}], "epsilon": "Infinity"}
+    model = {"epsilon": 3.0, "delta": 0.0009, "rare_examples": None, "other": 0.123}
+    wanted = {"models": [model], "epsilon": "Infinity"}
     assert without_counts(given) == wanted
     assert without_counts({"epsilon": 3.0, "delta": 0.0})["epsilon"] == 3.0
     assert not has_guarantee(given)
