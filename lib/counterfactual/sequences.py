@@ -123,7 +123,7 @@ def confidence_sequence(
     --------
     >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)
     >>> first_exclusion(confidence_sequence(values), 0.0)
-    68
+    75
     """
     x = as_vector("influence", influence)
     if len(x) < 2:
@@ -230,7 +230,7 @@ def first_exclusion(sequence: ConfidenceSequence, value: float = 0.0) -> int | N
     --------
     >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)
     >>> first_exclusion(confidence_sequence(values), value=0.0)
-    68
+    75
     """
     if not isinstance(sequence, ConfidenceSequence):
         raise TypeError(f"sequence must be a ConfidenceSequence, got {type(sequence).__name__}")

@@ -30,7 +30,7 @@ REASONS = {
         label_guarantee efficiency_bound Multicalibrator multi_stage_parts pate_epsilon
         publish_epsilon shards smooth_noise_rdp smooth_sensitivity vote_histogram
         selection_epsilon selection_noise_multiplier draw_trials trade_off attack_curve
-        exact_sequence""",
+        exact_sequence log_odds""",
 }
 ELSEWHERE = {name for names in REASONS.values() for name in names.split()}
 PACKAGES = {"selective", "audit", "cf", "su"}  # as the property tests call them
