@@ -22,7 +22,7 @@ import pandas as pd
 from lib.check import as_flags, as_integer, as_number, require_finite, require_number, same_rows
 from lib.suitability.monitor import _Detector, _table
 from lib.suitability.noninferiority import as_sample
-from lib.suitability.sequential import EProcess, _upper_bounds
+from lib.suitability.sequential import EProcess, _set_bounds
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,7 +116,17 @@ def active_accuracy(
     accuracy : float
         Mean of x, unbiased; in [0, 1] by clipping.
     interval : tuple of float
-        Holds its level for any number of rows and labels: by betting, not by a normal limit.
+        Each end by :func:`lib.suitability.test_upper_bound`, at half of ``alpha``.
+
+    Notes
+    -----
+    What the level rests on: that rows are independent and labelled with their probabilities, for
+    any number of rows and labels; the interval is by betting, not by a normal limit. Rows are a
+    set, whose order changes nothing: what counts is the capital at the end, as its mean over four
+    random orders. Simulated for 20 to 600 rows, accuracies of 0.5 to 0.999, all rows labelled or a
+    fifth to a third of them, and levels of 0.05 and 0.25: each end missed in at most half as many
+    samples as it may. The interval is some 15% wider than by the largest capital on the way in one
+    fixed order, which missed in up to twice as many as it may and more.
 
     Examples
     --------
@@ -132,10 +142,12 @@ def active_accuracy(
     require_number("least_probability", least_probability, above=0, at_most=1)
     least, alpha = float(least_probability), as_number("alpha", alpha, 0, 1)
     x, _ = _observations(estimated, chosen, correct, probability, least)
-    # The bets are made in an order by chance, the same for whatever order the rows came in.
-    z = _to_unit(np.random.default_rng(0).permutation(np.sort(x)), least)
-    high = float(_upper_bounds(z[None], alpha / 2)[0])
-    low = 1 - float(_upper_bounds(1 - z[None], alpha / 2)[0])
+    z = _to_unit(x, least)
+    high, above = (
+        float(_set_bounds(np.sort(side)[None], alpha / 2, np.random.default_rng(0))[0])
+        for side in (z, 1 - z)
+    )
+    low = 1 - above
     ends = [min(max(float(_from_unit(end, least)), 0.0), 1.0) for end in (low, high)]
     return min(max(float(x.mean()), 0.0), 1.0), (ends[0], ends[1])
 

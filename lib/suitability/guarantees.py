@@ -36,7 +36,7 @@ from lib.check import (
 from lib.suitability.labels import REFERENCES, as_right, labels_test
 from lib.suitability.noninferiority import as_reals, as_sample
 from lib.suitability.power import satterthwaite, smallest_size
-from lib.suitability.sequential import EProcess
+from lib.suitability.sequential import _orders, _set_p_value
 
 Array = npt.NDArray[np.float64]
 #: Value and number of points, and between them the variance of the value (of a point, of a mean).
@@ -326,7 +326,7 @@ def prediction_powered_test(
     tuning : float, optional
         lambda in [0, 1], chosen beforehand; PPI++'s if left out.
     seed : int
-        Of the order in which the betting test takes the samples.
+        Of the orders in which the betting test takes the samples.
 
     Returns
     -------
@@ -342,8 +342,12 @@ def prediction_powered_test(
     Betting: each labelled sample makes a difference of its own, of correct - lambda estimate, plus
     lambda times the mean of N // n unlabelled estimates, less the mean of n_test // n test labels;
     lambda is PPI++'s for the samples before. The differences lie in [-2, 2], and given those before
-    each has the mean acc_user - acc_test: :class:`lib.suitability.EProcess` bets against a mean of
-    at most -m.
+    each has the mean acc_user - acc_test: the bets of :class:`lib.suitability.EProcess` are against
+    a mean of at most -m. Samples are sets, whose order changes nothing: they are sorted and drawn
+    in four random orders, and what counts is the mean of the four capitals at the end. (By the
+    largest capital on the way in one order, 10% erred where 5% may.) Simulated for 20 to 600
+    labels, accuracies of 0.5 to 0.999, margins of 0 and 0.05: at most 1% err at a level of 5%, and
+    8% at 25%.
 
     References
     ----------
@@ -378,18 +382,11 @@ def prediction_powered_test(
         margin,
     )
     alone = labels_test(test, correct, margin, reference=reference)
-    # In an order by chance, whatever order they came in.
-    rng = np.random.default_rng(seed)
-    pairs = np.stack([estimated, correct])[:, np.lexsort([correct, estimated])]
-    differences = _differences(
-        rng.permutation(np.sort(test)) if not sample else np.full(len(correct), test.mean()),
-        rng.permutation(np.sort(user)),
-        pairs[:, rng.permutation(len(correct))],
-        tuning,
-    )
-    betting = [EProcess((2 - side * margin) / 4) for side in (1, -1)]
-    for side, process in zip((1, -1), betting, strict=True):
-        process.update((2 + side * differences) / 4)
+    against = np.full(len(correct), test.mean()) if sample else test
+    differences = _in_orders(against, user, estimated, correct, tuning, seed)
+    betting = [
+        _set_p_value((2 + side * differences) / 4, (2 - side * margin) / 4) for side in (1, -1)
+    ]
     return PredictionPowered(
         statistic=float(statistic),
         p_value=float(p_value),
@@ -398,8 +395,8 @@ def prediction_powered_test(
         test_accuracy=float(test.mean()),
         user_accuracy=float(user_accuracy),
         tuning=share,
-        betting_p_value=betting[0].p_value,
-        betting_against=betting[1].p_value,
+        betting_p_value=betting[0],
+        betting_against=betting[1],
         labels_p_value=alone.suitable_p,
         labels_against=alone.unsuitable_p,
         labels_stderr=math.sqrt(test_variance / len(test) + correct.var(ddof=1) / len(correct)),
@@ -414,6 +411,22 @@ def _tuning(estimated: Array, correct: Array, n_user: int) -> Array:
     shared = (spread * correct).sum(axis=-1)
     best = shared / np.where(squares > 1e-12 * n, squares * (1 + n / n_user), np.inf)
     return np.clip(best, 0.0, 1.0)
+
+
+def _in_orders(
+    test: Array, user: Array, estimated: Array, correct: Array, tuning: float | None, seed: int
+) -> Array:
+    """The differences in several random orders of all samples, whatever order these came in."""
+    rng = np.random.default_rng(seed)
+    pairs = np.stack([estimated, correct])[:, np.lexsort([correct, estimated])]
+    orders = [_orders(values.shape[-1], rng) for values in (test, user, pairs)]
+    test, user = np.sort(test), np.sort(user)
+    return np.stack(
+        [
+            _differences(test[t], user[u], pairs[:, p], tuning)
+            for t, u, p in zip(*orders, strict=True)
+        ]
+    )
 
 
 def _differences(test: Array, user: Array, labelled: Array, tuning: float | None) -> Array:

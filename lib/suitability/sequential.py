@@ -430,9 +430,20 @@ def _upper_bounds(x: Floats, level: float) -> Floats:
     return _refuted(x, level, lambda log: log.cumsum(axis=-1).max(axis=-1, keepdims=True))
 
 
+def _orders(n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Random orders of a sorted set of n: one gives each place the same rank in all samples."""
+    return np.array([rng.permutation(n) for _ in range(_ORDERS)])
+
+
+def _set_p_value(x: Floats, threshold: float) -> float:
+    """Of a mean of at most the threshold, by the mean of the last capitals of a set's orders."""
+    last = _log_capital(x, threshold, _START)[0][:, -1]
+    return math.exp(min(0.0, math.log(len(last)) - float(special.logsumexp(last))))
+
+
 def _set_bounds(x: Floats, level: float, rng: np.random.Generator) -> Floats:
     """The same for sorted sets: by the mean of the last capitals in several random orders."""
-    orders = np.array([rng.permutation(x.shape[-1]) for _ in range(_ORDERS)])
+    orders = _orders(x.shape[-1], rng)
 
     def capital(log: Floats) -> Floats:
         return special.logsumexp(log.sum(axis=-1, keepdims=True), axis=-2, keepdims=True)

@@ -384,8 +384,7 @@ def test_active_accuracy(seed, alphas):
         1 - f, chosen, ~right, p, least_probability=0.15, alpha=alphas[0]
     )
     assert turned == pytest.approx(1 - value, abs=1e-9)
-    # Bets are made in an order by chance, which is another one for other values.
-    assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=0.1)
+    assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=1e-6)
     other = np.random.default_rng(seed).permutation(len(f))
     answers = np.zeros(len(f), bool)
     answers[chosen] = right

@@ -231,6 +231,24 @@ def test_betting_keeps_its_level_with_few_labels(n, accuracy):
         assert wrong[2] > lowest(runs, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("n", "accuracy", "margin", "level"), [(600, 0.95, 0.05, 0.05), (500, 0.5, 0.0, 0.25)]
+)
+def test_betting_keeps_its_level_in_any_order(n, accuracy, margin, level):
+    """By the largest capital in one order of sorted samples 0.10 instead of 0.05."""
+    rng, runs, wrong = np.random.default_rng(9), 300, np.zeros(2)
+    right, share = accuracy - margin, (accuracy - margin) / 2
+    for _ in range(runs):
+        labels = rng.random(n) < right
+        estimates = np.where(labels, rng.choice([0.97, 0.9], n), 0.9)
+        user = rng.choice([0.97, 0.9], 2000, p=[share, 1 - share])
+        found = prediction_powered_test(
+            rng.random(600) < accuracy, user, estimates, labels, margin, reference="distribution"
+        )
+        wrong += np.array([found.betting_p_value, found.betting_against]) <= level
+    assert (wrong / runs <= level + 3 * np.sqrt(level * (1 - level) / runs)).all()
+
+
 def test_betting_finds_what_is_plain():
     rng = np.random.default_rng(9)
     test, labels = rng.random(3000) < 0.9, rng.random(300) < 0.9
