@@ -344,10 +344,9 @@ def prediction_powered_test(
     lambda is PPI++'s for the samples before. The differences lie in [-2, 2], and given those before
     each has the mean acc_user - acc_test: the bets of :class:`lib.suitability.EProcess` are against
     a mean of at most -m. Samples are sets, whose order changes nothing: they are sorted and drawn
-    in four random orders, and what counts is the mean of the four capitals at the end. (By the
-    largest capital on the way in one order, 10% erred where 5% may.) Simulated for 20 to 600
-    labels, accuracies of 0.5 to 0.999, margins of 0 and 0.05: at most 1% err at a level of 5%, and
-    8% at 25%.
+    in four random orders, and what counts is the mean of the four capitals at the end. Simulated
+    for 20 to 600 labels, accuracies of 0.5 to 0.999, margins of 0 and 0.05: at most 1% err at a
+    level of 5%, and 8% at 25%.
 
     References
     ----------
