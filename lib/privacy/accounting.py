@@ -19,8 +19,8 @@ infinity where the true one is beyond the range of numbers.  Both rise with the 
 and fall with the noise and delta: "pld" up to its mesh.  That is 1e-4 (1e-5 where epsilon is below
 0.1, finer where a step's losses are) or, where that would take more than a million points, a
 millionth of the losses; with 10^9 steps it adds a tenth to their standard deviation.  Fourier
-transforms round in double precision: "pld" charges 2^-52 a step to a delta below a million times
-that, and gives way to closed forms where nothing is left.
+transforms round in double precision: "pld" charges 2^-52 a step, or pure mechanism, to a delta
+below a million times that, and gives way to closed forms where nothing is left.
 
 Where the sampling rate, delta or the noise is computed from the number of examples, as in P1, that
 number counts as public; :class:`lib.training.TrainingConfig` takes a rate of its own instead.
@@ -400,7 +400,7 @@ def _pld_epsilon(history: History, delta: float, replace: bool) -> float:
 def _by_losses(
     history: History, delta: float, replace: bool = False, pure: tuple[float, ...] = ()
 ) -> float:
-    lost = 2.0**-52 * sum(steps for *_, steps in history)  # to rounding
+    lost = 2.0**-52 * (sum(steps for *_, steps in history) + len(pure))  # to rounding
     kept = delta if delta > 1e6 * lost else delta - lost
     if kept <= 0:
         return math.inf

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from lib.privacy import (
     ACCOUNTANTS,
@@ -213,6 +213,18 @@ def test_many_pure_mechanisms_are_bounded_in_time():
     fine = joint_epsilon(one, 1e-5, [0.001 * math.ceil(1000 * v) for v in values])
     assert found == pytest.approx(fine, rel=0.05)
     assert found < one.epsilon(1e-5, "pld") + values.sum() / 2
+
+
+@pytest.mark.parametrize(("count", "loss"), [(1000, 0.05), (100, 0.3)])
+def test_many_pure_mechanisms_at_small_deltas(count, loss):
+    """Transforms of a thousand responses round, too: never below the binomial distribution."""
+    almost_nothing = ledger((1e-9, 5.0, 1))
+    ups = np.arange(count + 1)
+    chances = stats.binom.pmf(ups, count, special.expit(loss))
+    for delta in (1e-9, 1e-13, 1e-14, 3e-15):
+        found = joint_epsilon(almost_nothing, delta, [loss] * count)
+        spared = np.exp(np.minimum(0.0, found - (2 * ups - count) * loss))
+        assert chances @ (1 - spared) <= delta
 
 
 def test_single_precision_and_order_change_nothing():
