@@ -110,8 +110,7 @@ for text in notes[:1]:
 #   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
 # - With many labels ({value}`suitability_guarantee@build.few_errors` errors or more among them) and
 #   many rows without, use {py:obj}`~lib.suitability.prediction_powered_test` if a level that is
-#   exceeded a little will do: in the simulation
-#   {value}`suitability_guarantee.flattered_powered:.1%`.
+#   approximate will do: in the simulation {value}`suitability_guarantee.flattered_powered:.1%`.
 # - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
 # - In use, watch for the end of suitability: [Suitability over time](suitability_time.py).
 #
@@ -311,8 +310,9 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 # {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels alone
 # {value}`suitability_guarantee.power_labels:.0%`. Estimates as vague as these add little to labels.
 #
-# The prediction-powered test is one for many labels. With few, or with few errors among them, it
-# errs more often than 5%, and so does every test that takes zeros and ones for normal numbers.
+# The prediction-powered test is one for many labels. With few errors among them tests that take
+# zeros and ones for normal numbers err more often than 5%; this one then proves little, as it
+# counts eight right and eight wrong answers into its variance, and its level is approximate.
 # Labels alone have an exact test: outcomes are ordered by Farrington and Manning's score, and the
 # p-value is the largest probability, over accuracies that differ by the margin, of an outcome as
 # extreme. A report says SUITABLE or UNSUITABLE by labels only if this test does. Its rates of error

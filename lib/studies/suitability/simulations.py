@@ -166,9 +166,7 @@ def _all_methods(
     ]
     filters[-1] = 2 * filters[-1]
     share = _tuning(*labelled, user.shape[1])
-    mean, variance, n = moments(share[:, None] * labelled[0] - labelled[1])
-    scaled = share * of_user[0], share**2 * of_user[1], of_user[2]
-    powered = _powered_test(moments(test[1]), scaled, (mean, variance / n, n), margin)[1]
+    powered = _powered_test(test[1], user, labelled, share, margin)[1]
     return [*filters, powered]
 
 
