@@ -67,8 +67,8 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # $N$ is drawn for each threshold, $R$ once; both are geometric, $P(N \ge x) = e^{-\epsilon x / 2}$.
 # A threshold that breaks the promise passes with probability $(1 - \text{level})/m$ at most, *over
 # data and noise*, and all of them together with $1 - \text{level}$. The lowest threshold is tried
-# first. Nothing is assumed of the scores, but the points must be independent of each other: ten visits
-# of one patient are not ten patients.
+# first. Nothing is assumed of the scores, but the points must be independent of each other: ten
+# visits of one patient are not ten patients.
 #
 # *Privacy.* One patient more, one less, or another one moves $c(k) - E$ by at most 1 at every
 # threshold, and at all in the same direction. For such questions noise on one side is enough, and
