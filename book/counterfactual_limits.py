@@ -23,6 +23,10 @@ edge_repetitions: int = 60  # [1, 1000000] at each of these
 leaks: list[float] = [0.0, 0.25, 0.5, 0.75, 1.0]  # [0, 1] leaked fractions, ascending
 leak_repetitions: int = 20  # [1, 1000000] at each fraction
 mixed_repetitions: int = 60  # [1, 1000000] of mixed estimation
+few_truths: list[float] = [0.8, 0.99]  # [0.5, 1] scores whose intervals are tried
+few_answers: list[int] = [20, 100]  # [20, 100000] answers, expected
+few_groups: list[int] = [1, 5]  # [1, 1000] groups, whose intervals hold together
+few_trials: int = 16  # [1, 1000000] trials of each
 streams: int = 500  # [1, 1000000] streams that confidence sequences watch
 images: str = "cifar10"  # {cifar10, cifar100} real images beside the digits
 image_public: int = 5000  # [100, 40000] images that the network of their features learns from
@@ -54,7 +58,7 @@ from lib.report import ModelPredictions, read_predictions
 from lib.report import services as trials
 from lib.report.figures import plot_contamination
 from lib.runs import stored_table
-from lib.studies.counterfactual import figures, scenarios, simulation, stress
+from lib.studies.counterfactual import coverage, figures, scenarios, simulation, stress
 from lib.studies.counterfactual import tables as studies
 from lib.studies.default_problem import title
 
@@ -317,6 +321,23 @@ chapter.values(
 # what was simulated), so that right answers alone do not make it a point. It needs independent
 # rows. If several are of one patient or one document, give `clusters`.
 #
+# Below, such intervals are tried at a stated 95%. Most answers are withheld where most are wrong;
+# propensities are known or fitted; the outcome model is right, the same everywhere, or wrong; and
+# intervals of groups are to hold all at once. A row has the worst of these cells. A cell is *below*
+# if it holds less often than 95% less 3 standard errors of so many trials.
+
+# %%
+few = coverage.coverage_table(few_truths, few_answers, few_groups, few_trials, seed=seed)
+chapter.table(
+    coverage.worst_cells(few),
+    "few",
+    f"How often intervals hold in {few_trials} trials, and normal ones; wider: how much wider than "
+    "these without groups",
+    {"truth": "g", "held": ".3f", "least": ".3f", "normal": ".3f", "wider": ".2f"},
+    csv=few,
+)
+
+# %% [markdown]
 # ## Looking at the data while they arrive
 #
 # An interval that is valid at one sample size is not valid if one looks after every point and stops

@@ -19,7 +19,6 @@ from lib.check import as_number, require_finite
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
-from lib.report import collect
 from lib.report.abstention import KNOWN_CLIP, estimate_with_known, never_answered, recalibrated
 from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
 from lib.report.collect import about
@@ -32,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 
 _SMALLEST = 20  # rows that a trial must have
 _FEW_NEVER = 0.02  # fraction of the points below which a rule hardly matters
-_FEW_ANSWERS = 30  # below, an interval by the normal distribution is not to be relied on
+_FEW_ANSWERS = 30  # below, models that are fitted to them say little
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,13 +248,13 @@ def _warnings(
         found += [f"{name}: {text}" for text in (*blind.get(name, []), *one.notes)]
         if one.answered < _FEW_ANSWERS:
             found.append(
-                f"{name}: it answered only {one.answered} of {one.n} points, too "
-                "few for an interval that relies on the normal distribution"
+                f"{name}: it answered only {one.answered} of {one.n} points, few to fit models to"
+                + (", or to learn from how scores vary" if difference.reach is None else "")
             )
-    if difference.stderr == 0:
+    if math.isnan(difference.interval[0]):
         found.append(
-            "A − B: the interval has no width, as no score differs from what "
-            "was predicted: it says nothing about how sure the difference is"
+            "A − B: there is no interval: the scores of a service that are seen are all equal, and "
+            "not 0 or 1, so that nothing says how far others may be from them"
         )
     return tuple(found)
 
@@ -298,9 +297,10 @@ def _reason(
         compared = "as much as B"
     else:
         compared = f"{text(abs(value))} {'more' if value > 0 else 'less'} than B"
+    ends = f"{share} interval of A minus B: {text(low)} to {text(high)}"
     sentences = [
-        f"If both had to answer always, A would score an estimated {compared} ({share} interval of "
-        f"A minus B: {text(low)} to {text(high)})."
+        f"If both had to answer always, A would score an estimated {compared} "
+        f"({'no interval' if math.isnan(low) else ends})."
     ]
     bar = f"the margin of {margin:g}" if margin else "0"
     if blind:
@@ -309,6 +309,8 @@ def _reason(
             "ever, to answer some inputs, where all this is extrapolated: the trial decides "
             "nothing, and the warnings say why."
         )
+    elif math.isnan(low):
+        sentences.append("Without an interval the trial does not tell which to choose.")
     elif decision == "choose A":
         sentences.append(f"The whole interval is above {bar}: choose A.")
     elif decision == "choose B":
@@ -323,10 +325,11 @@ def _reason(
         reach = f"differences of less than {bar}" if margin else bar
         sentences.append(f"The interval holds {reach}: the trial does not tell which to choose.")
         short, n = max(abs(value) - margin, 0.0), len(difference.influence)
-        needed = collect.rows_for_power(difference.stderr, n, short, difference.level, 0.5)
-        if needed is not None and needed <= HOPELESS * n:
+        near = value - low if value > 0 else high - value  # falls as 1 / sqrt(n), or faster
+        if short > 0 and (near / short) ** 2 <= HOPELESS:
+            needed = about(math.ceil(n * (near / short) ** 2 - 1e-9))
             sentences.append(
-                f"If the difference is what it seems, it takes {about(needed)} points for an even "
+                f"If the difference is what it seems, it takes {needed} points for an even "
                 "chance to tell."
             )
     seen, coverage = metrics["selective"].tolist(), metrics["coverage"].tolist()

@@ -137,7 +137,7 @@ def test_points_needed():
     """As many as make the interval, in proportion to 1/sqrt(n), end at the margin."""
     services = trial(0.1, n=100, noise=0.5, seed=2)
     found = linear(services)
-    half = stats.norm.isf((1 - found.difference.level) / 2) * found.difference.stderr
+    half = float(np.abs(np.array(found.difference.interval) - found.difference.value).min())
     needed = 100 * (half / abs(found.difference.value)) ** 2
     assert found.decision == "undecided"
     assert 100 < needed < 10_000, needed
@@ -321,8 +321,17 @@ def test_constant_scores(b, decision):
     services = services_of(x, (np.ones(40), np.full(40, b)), (hidden, hidden))
     found = linear(services)
     assert found.decision == decision
-    assert any("no width" in text for text in found.warnings)
     assert ("as much as B" in found.reason) == (b == 1)
+    low, high = found.difference.interval  # right answers alone do not make it a point
+    assert high - low > 0.1
+    assert not any("no interval" in text for text in found.warnings)
+    # Nothing says how far scores that are not 0 or 1 may be from those seen.
+    scores = (np.full(40, 0.5), np.full(40, b / 4))
+    found = linear(services_of(x, scores, (hidden, hidden)))
+    assert found.decision == "undecided"
+    assert all(math.isnan(end) for end in found.difference.interval)
+    assert any("there is no interval" in text for text in found.warnings)
+    assert "(no interval). Without an interval the trial does not tell" in found.reason
 
 
 @pytest.mark.parametrize(
