@@ -197,11 +197,15 @@ def _train_by_vmap(work, members, results, points, checkpoint) -> None:
 
 
 def _add_clipped(total, each, used, clip, private) -> None:
-    """Add the used ones of the gradients (models, n, p) to sums (models, p), by the rule."""
+    """Add the used ones of the gradients (models, n, p) to sums (models, p), by the rule.
+
+    The others fill up rows: whatever they are, NaN included, they add nothing.
+    """
     factor, tame = clipping.of_norms(each.norm(dim=2), clip)
-    wild = used.bool() & ~tame & private
-    if bool(wild.any()):
+    apart = ~tame & (private | (used == 0))
+    if bool(apart.any()):
+        wild = apart & used.bool()
         for m in wild.any(dim=1).nonzero()[:, 0].tolist():
             total[m] += clipping.by_definition(each[m, wild[m]], clip[m].item())
-        each, factor = each.masked_fill(wild[:, :, None], 0.0), factor.masked_fill(wild, 0.0)
+        each, factor = each.masked_fill(apart[:, :, None], 0.0), factor.masked_fill(apart, 0.0)
     total += torch.einsum("mb,mbp->mp", factor * used, each)

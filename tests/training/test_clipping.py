@@ -219,3 +219,23 @@ def test_the_rule_itself():
     half = 0.5**0.5
     wanted = [[half, half], rows[1].tolist(), [0.6, 0.8], [0.0, 0.0], [0.0, 0.0]]
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_an_example_that_no_training_has_changes_none():
+    """Trainings that run together fill up their samples; what they do it with adds nothing."""
+    x, y = examples(MLP.inputs)[:9], np.arange(9) % 3
+    x[0] = 3e38 * np.resize([1, -1], 16)  # float32 holds none of its outputs
+    usual = np.where(np.arange(9)[:, None] == 0, np.float32(0), x)
+    for privacy in ({"noise_multiplier": 1.0, "delta": 1e-5}, {}):
+        configs = [
+            TrainingConfig(
+                LINEAR, **privacy, sample_rate=0.5, batch_size=4, steps=5, learning_rate=0.1, seed=s
+            )
+            for s in range(3)
+        ]
+        found = [
+            train_many(configs, TrainingData(each, y, 3, np.arange(1, 9)), x[1:2], engine="vmap")
+            for each in (x, usual)
+        ]
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one.parameters, other.parameters)
