@@ -21,6 +21,10 @@ from lib.check import (
     require_number,
     same_rows,
 )
+from lib.ties import dense_ranks
+
+#: Guesses up to which a Gaussian bound takes less than a minute: it may visit each of them.
+_MOST = 10_000_000
 
 #: Of the points, fixed beforehand: the surest of them are guessed.
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.3)
@@ -113,7 +117,8 @@ def one_run_epsilon(
     Parameters
     ----------
     correct, guesses, canaries : int
-        As for :func:`one_run_p_value`.
+        As for :func:`one_run_p_value`.  With a family at most 10 million guesses, or canaries if
+        the number of guesses was not fixed.
     delta : float
         In [0, 1); in (0, 1) with a family.
     level : float
@@ -169,6 +174,11 @@ def one_run_epsilon(
     if family:
         as_number("delta", delta, 0, 1)
         most = guesses if fixed else canaries
+        if most > _MOST:
+            raise ValueError(
+                f"{'guesses' if fixed else 'canaries'} must be at most {_MOST:,} with a family, "
+                f"got {most:,}; family=None takes any number"
+            )
         mu = _largest_rejected(lambda mu: _gaussian_excess(correct, most, canaries, mu, 1 - level))
         return true_best_epsilon(mu, delta) if mu > 0 else 0.0
 
@@ -236,7 +246,8 @@ def one_run_guesses(
     guesses : int
         Guesses a run, even, at most m.
     seed : int or Generator
-        Of the order of equal scores: that of the arrays may tell who was in.
+        Of the order of scores that are equal up to rounding: that of the arrays may tell who was
+        in.
 
     Returns
     -------
@@ -264,7 +275,8 @@ def one_run_guesses(
     require_int("guesses", guesses)
     if guesses % 2 or not 0 < guesses <= scores.shape[1]:
         raise ValueError(f"guesses must be even, from 2 to {scores.shape[1]}, got {guesses!r}")
-    order = np.lexsort((as_generator(seed).random(scores.shape), scores), axis=1)
+    ranks = np.stack([dense_ranks(run) for run in scores])
+    order = np.lexsort((as_generator(seed).random(scores.shape), ranks), axis=1)
     low, high = order[:, : guesses // 2], order[:, -(guesses // 2) :]
     right = (
         np.take_along_axis(members, high, 1).sum() + (~np.take_along_axis(members, low, 1)).sum()

@@ -21,6 +21,7 @@ from lib.check import (
     require_number,
     same_rows,
 )
+from lib.ties import at_least, dense_ranks, group_starts
 
 
 def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -38,7 +39,7 @@ def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.
     ndarray of int64, shape (m, 4)
         Columns tp, fp, tn, fn; a row for guessing "member" nowhere, and one for every distinct
         score from which on, downwards, it is guessed: n + 1 rows if all scores differ, 2 if all
-        are equal.
+        are equal.  Scores that differ by rounding alone are equal (:mod:`lib.ties`).
 
     Examples
     --------
@@ -47,10 +48,9 @@ def roc_counts(scores: npt.ArrayLike, members: npt.ArrayLike) -> npt.NDArray[np.
     """
     scores, members = _attack(scores, members)
     order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    last = np.r_[ordered[1:] != ordered[:-1], True]
-    tp = np.r_[0, np.cumsum(members[order])[last]]
-    fp = np.r_[0, np.cumsum(~members[order])[last]]
+    above = np.r_[group_starts(scores[order]), len(scores)]  # how many are above each group
+    tp = np.r_[0, np.cumsum(members[order])][above]
+    fp = above - tp
     positives, negatives = int(members.sum()), int((~members).sum())
     return np.stack([tp, fp, negatives - fp, positives - tp], axis=1).astype(np.int64)
 
@@ -66,16 +66,18 @@ def roc_thresholds(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
     Returns
     -------
     ndarray of float64, shape (m,)
-        Infinite for "member nowhere", then the distinct scores from the largest; an infinite score
-        is reached by the largest finite number.
+        Infinite for "member nowhere", then the distinct scores from the largest (of scores that
+        differ by rounding alone the smallest); an infinite score is reached by the largest finite
+        number.
 
     Examples
     --------
     >>> roc_thresholds([3.0, 2.0, 1.0]).tolist()
     [inf, 3.0, 2.0, 1.0]
     """
-    distinct = np.unique(as_scores("scores", scores).astype(np.float64))[::-1]
-    return np.r_[math.inf, np.minimum(distinct, np.finfo(np.float64).max)]
+    ordered = np.sort(as_scores("scores", scores).astype(np.float64))[::-1]
+    lowest = np.r_[group_starts(ordered)[1:], len(ordered)] - 1
+    return np.r_[math.inf, np.minimum(ordered[lowest], np.finfo(np.float64).max)]
 
 
 def counts_at(
@@ -88,7 +90,7 @@ def counts_at(
     scores, members : array_like, shape (n,)
         As for :func:`roc_counts`, except that one kind of trials may be missing.
     threshold : float
-        "Member" is guessed from this score on, and nowhere if it is infinite.
+        "Member" is guessed from this score on, up to rounding, and nowhere if it is infinite.
 
     Returns
     -------
@@ -104,10 +106,21 @@ def counts_at(
     scores = as_scores("scores", scores).astype(np.float64)
     members = as_flags("members", members, len(scores))
     require_number("threshold", threshold)
-    guess = (scores >= threshold) & (threshold < math.inf)
+    guess = _reached(scores, float(threshold)) & (threshold < math.inf)
     tp, fp = np.count_nonzero(guess & members), np.count_nonzero(guess & ~members)
     positives = np.count_nonzero(members)
     return np.array([tp, fp, len(members) - positives - fp, positives - tp], dtype=np.int64)
+
+
+def _reached(scores: npt.NDArray[np.float64], threshold: float) -> npt.NDArray[np.bool_]:
+    """Which scores are at least a threshold, with all that are equal to one of those."""
+    guess = scores >= threshold
+    below = at_least(scores, threshold) & ~guess
+    if below.any():
+        met = scores == threshold
+        ranks = dense_ranks(scores)
+        guess |= ranks >= ranks[met if met.any() else below].min()
+    return guess
 
 
 def union_lower_bound(

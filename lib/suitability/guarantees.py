@@ -463,8 +463,9 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     Parameters
     ----------
     sd_difference : float
-        Standard deviation of estimated minus actual correctness on user data, at least 0: the
-        square root of the mean Brier score where the offset is zero.
+        Standard deviation of estimated minus actual correctness on user data, above 0 (a sample
+        in which nothing varies does not tell how many labels would do): the square root of the
+        mean Brier score where the offset is zero.
     half_width : float
         Wanted of the confidence interval for Delta_u, in (0, 1).
     level : float
@@ -480,7 +481,7 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     >>> labels_needed(sd_difference=0.3, half_width=0.05)
     141
     """
-    require_finite("sd_difference", sd_difference, at_least=0)
+    require_finite("sd_difference", sd_difference, above=0)
     sd = float(sd_difference)
     half_width, level = as_number("half_width", half_width, 0, 1), as_number("level", level, 0, 0.5)
     n = smallest_size(lambda n: -special.stdtrit(n - 1, 1 - level) * sd / np.sqrt(n), -half_width)

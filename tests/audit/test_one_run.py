@@ -194,6 +194,16 @@ def test_the_order_of_the_array_decides_no_ties():
     assert each != 2 * one_run_guesses(scores[:1], members, 60, seed=3)[0]  # runs of their own
 
 
+def test_scores_that_differ_by_rounding_are_equal():
+    """The order among them is the seed's; 0.1 k - k / 10 would tell who was in."""
+    tenths = np.random.default_rng(5).integers(0, 11, (2, 200))
+    members = np.random.default_rng(6).random((2, 200)) < 0.5
+    expected = one_run_guesses(tenths, members, 60)
+    ways = tenths / 10, 0.1 * tenths, 1 - (10 - tenths) / 10, (tenths / 10).astype(np.float32)
+    for scores in (*ways, np.where(members, np.maximum(*ways[:2]), ways[2])):
+        assert one_run_guesses(scores, members, 60) == expected
+
+
 def test_guesses():
     scores = np.array([[5.0, -3.0, 0.1, 2.0, -9.0, 0.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
     members = np.array([[1, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], bool)
@@ -213,6 +223,14 @@ def test_guesses():
         (
             lambda: one_run_epsilon(1, 2, 5, 0.0, family="gaussian"),
             r"delta must .* \(0, 1\), got 0.0",
+        ),
+        (
+            lambda: one_run_epsilon(1, 10**9, 10**9, 1e-5, family="gaussian"),
+            r"guesses must be at most 10,000,000 with a family, got 1,000,000,000",
+        ),
+        (
+            lambda: one_run_epsilon(1, 2, 10**8, 1e-5, family="gaussian", fixed=False),
+            r"canaries must be at most 10,000,000 with a family, got 100,000,000",
         ),
         (
             lambda: one_run_guesses(np.zeros((1, 4)), np.zeros((1, 4), bool), 3),

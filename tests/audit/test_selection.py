@@ -39,6 +39,43 @@ def test_roc_counts_by_brute_force():
     assert found.tolist() == np.array(expected).tolist()
 
 
+_TENTHS = np.random.default_rng(7).integers(0, 11, 300)
+_SAME = {
+    "k / 10": _TENTHS / 10,
+    "0.1 k": 0.1 * _TENTHS,
+    "1 - (10 - k) / 10": 1 - (10 - _TENTHS) / 10,
+    "float32": (_TENTHS / 10).astype(np.float32),
+    "mixed": np.where(np.arange(300) % 2, 0.1 * _TENTHS, 1 - (10 - _TENTHS) / 10),
+}
+
+
+@pytest.mark.parametrize("name", _SAME)
+def test_scores_that_differ_by_rounding_are_equal(name):
+    """One row for each k, however k / 10 was computed; so say single and held-out thresholds."""
+    scores, members = _SAME[name], np.random.default_rng(8).random(300) < _TENTHS / 10
+    expected = [
+        [np.sum(chosen & members), np.sum(chosen & ~members)]
+        for chosen in (k <= _TENTHS for k in range(11, -1, -1))
+    ]
+    table, thresholds = roc_counts(scores, members), roc_thresholds(scores)
+    assert table[:, :2].tolist() == np.array(expected).tolist()
+    for row, threshold, k in zip(table, thresholds, range(11, -1, -1), strict=True):
+        assert counts_at(scores, members, threshold).tolist() == row.tolist()
+        for same in (k / 10, 0.1 * k, 1 - (10 - k) / 10):
+            assert counts_at(scores, members, same).tolist() == row.tolist()
+    bound = held_out_lower_bound(scores, members, 1e-5, seed=0)[1]
+    assert bound == held_out_lower_bound(_TENTHS, members, 1e-5, seed=0)[1] > 0
+
+
+def test_thresholds_of_scores_too_dense_to_round_are_their_own():
+    scores = np.float32(1) - np.arange(12, dtype=np.float32) * np.float32(2**-24)
+    members = np.arange(12) % 3 < 2
+    table = roc_counts(scores, members)
+    assert len(table) == 13
+    found = [counts_at(scores, members, t).tolist() for t in roc_thresholds(scores)]
+    assert found == table.tolist()
+
+
 def test_equal_scores_give_the_two_trivial_thresholds():
     table = roc_counts([0.5] * 10, [True] * 4 + [False] * 6)
     assert table.tolist() == [[0, 0, 6, 4], [4, 6, 0, 0]]

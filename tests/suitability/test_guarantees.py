@@ -426,7 +426,8 @@ def test_labels_for_a_half_width(sd, half_width, level):
 
 
 def test_labels_for_a_half_width_at_the_ends():
-    assert labels_needed(0.0, 0.1) == 2
+    with pytest.raises(ValueError, match=r"sd_difference must .* got 0.0"):
+        labels_needed(0.0, 0.1)
     with pytest.raises(ValueError, match=r"half_width must be possible with 1e15 labels"):
         labels_needed(0.5, 1e-9)
 
