@@ -355,13 +355,13 @@ def bounded_interval(
 
 
 def interval(units: Units, reach: Reach, clusters: Any, level: float) -> tuple[float, float]:
-    """Both ends, cut off at the limits of what is estimated."""
+    """Both ends, cut off at the limits of what is estimated; NaN if they leave nothing of it."""
     alpha = (1 - level) / 2
-    ends = (
-        lower_end(units, reach, clusters, alpha),
-        -lower_end(*mirror(units, reach), clusters, alpha),
-    )
-    return tuple(float(np.clip(end, *reach.limits)) for end in ends)
+    low = lower_end(units, reach, clusters, alpha)
+    high = -lower_end(*mirror(units, reach), clusters, alpha)
+    if low > reach.limits[1] or high < reach.limits[0]:
+        return math.nan, math.nan
+    return max(low, reach.limits[0]), min(high, reach.limits[1])
 
 
 def mirror(units: Units, reach: Reach) -> tuple[Units, Reach]:

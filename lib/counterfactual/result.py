@@ -59,8 +59,9 @@ class Estimate:
     - *Student's distribution* for other scores, with the degrees of freedom that the influence
       values' kurtosis gives (Satterthwaite).
     - *Nothing*: both ends are NaN if the scores that are seen are all equal and their range is not
-      known (give ``score_range``), and for the plug-in, a mean of predictions, whose error is the
-      model's and not in their spread.
+      known (give ``score_range``), if the bounds lie outside what is possible (propensities to
+      answer, say, in place of those to abstain), and for the plug-in, a mean of predictions, whose
+      error is the model's and not in their spread.
 
     Simulated for scores of 0 and 1 at 95%, with truths of .5, .8, .9, .95, .99 and .999, with 20,
     100 and 300 answers, 1, 5 and 20 groups, known propensities (constant, two values, smooth,
@@ -98,7 +99,7 @@ class Estimate:
         if self.reach is not None:
             low, high = interval(self._units, self.reach, self.clusters, self.level)
             more = self._of_splits * float(stats.norm.isf((1 - self.level) / 2)) ** 2
-            if more > 0:  # of repeated splits, of which the bound knows one
+            if more > 0 and not math.isnan(low):  # of repeated splits, of which the bound knows one
                 low = self.value - math.hypot(max(self.value - low, 0.0), math.sqrt(more))
                 high = self.value + math.hypot(max(high - self.value, 0.0), math.sqrt(more))
                 low, high = (float(np.clip(end, *self.reach.limits)) for end in (low, high))
@@ -130,6 +131,11 @@ class Estimate:
         """What the level of the interval rests on, in words."""
         if self.reach is not None:
             low, high = self.reach.limits
+            if math.isnan(self.interval[0]):
+                return (
+                    f"nothing: the bounds lie outside {low:g} to {high:g}, so that propensities or "
+                    "the outcome model cannot be right"
+                )
             return f"a bound for values from {low:g} to {high:g}, for any number of errors"
         if not self._blind:
             return f"Student's distribution with {self.degrees:.4g} degrees of freedom"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from lib.check import as_number, require_finite
+from lib.counterfactual.bounds import Units, bounded_interval
 from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
@@ -182,13 +182,26 @@ def comparison_table(comparison: Comparison) -> pd.DataFrame:
         np.where(p.abstained, 0.0, p.scores - p.scores[~p.abstained].mean()) / (~p.abstained).mean()
         for p in difference.nuisances
     )
-    half = float(stats.norm.isf((1 - difference.level) / 2) * (a - b).std() / math.sqrt(len(a)))
+    values = gap + a - b
+    if difference.score_range is not None:
+        (low, high), means = difference.score_range, table["selective"]
+        ends = [
+            [(end - m) / (~p.abstained).mean() for end in (low, high)]
+            for m, p in zip(means, difference.nuisances, strict=False)
+        ]
+        limits = gap + ends[0][0] - ends[1][1], gap + ends[0][1] - ends[1][0]
+        found = bounded_interval(values, limits, difference.level)
+        found = max(found[0], low - high), min(found[1], high - low)
+    else:
+        units = Units.of(values, None)
+        half = units.stderr * units.quantile(difference.level) or math.nan
+        found = gap - half, gap + half
     last = {
         "service": "A − B",
         "coverage": float(table["coverage"].iloc[0] - table["coverage"].iloc[1]),
         "selective": gap,
-        "selective_low": gap - half,
-        "selective_high": gap + half,
+        "selective_low": found[0],
+        "selective_high": found[1],
         "counterfactual": difference.value,
         "counterfactual_low": difference.interval[0],
         "counterfactual_high": difference.interval[1],

@@ -1,6 +1,7 @@
 """Intervals where errors are few or none: exact limits, and levels by simulation."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,3 +121,19 @@ def test_a_group_without_an_answer_may_be_anything():
     low, high = found["b"].interval
     assert 0 <= low < 0.3
     assert high == 1
+
+
+def test_propensities_that_cannot_be_right_give_no_interval():
+    """Those to answer in place of those to abstain: an estimate of 1.5 had the interval (1, 1)."""
+    rng = np.random.default_rng(0)
+    propensity = rng.choice([0.1, 0.6], 1000)
+    abstained = rng.random(1000) < propensity
+    scores = (rng.random(1000) < 0.95).astype(float)
+    given = Nuisances(abstained, scores, 1 - propensity, np.full(1000, 0.9))
+    found = estimate_from_nuisances(given, estimator="ipw", clip=0.05)
+    assert found.value > 1.2
+    assert np.isnan(found.interval).all()
+    assert "propensities" in found.basis
+    right = replace(given, propensity=propensity)
+    low, high = estimate_from_nuisances(right, estimator="ipw", clip=0.05).interval
+    assert low < 0.95 < high <= 1

@@ -357,7 +357,7 @@ def test_repeats_by_hand(repeats):
     half = stats.norm.ppf(0.975) * math.sqrt(max(found.stderr**2 - chosen.stderr**2, 0))
     for k, end in enumerate(found.interval):
         assert abs(end - median) == pytest.approx(math.hypot(chosen.interval[k] - median, half))
-    assert found.p_value < 1e-10
+    assert found.p_value < 1e-9  # by a bound: larger than the normal one
     np.testing.assert_array_equal(found.influence, chosen.influence)
     assert found.influence.mean() == pytest.approx(found.value)
     assert len({e.value for e in singles}) == repeats

@@ -157,6 +157,7 @@ def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
     ax.set_yticks(range(len(table)), names)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)
+    ax.locator_params(axis="x", nbins=5)  # a last label at the edge would reach beyond the figure
     ax.set_xlabel(f"difference A - B of {score}")
     figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handletextpad=0.4)
     return figure
