@@ -72,7 +72,8 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
 
     Two one-sided Welch tests at level alpha: the non-inferiority test of the filter, and the same
     test with the roles exchanged. Equivalence is concluded when both reject, which needs no
-    correction, as both null hypotheses have to be false.
+    correction, as both null hypotheses have to be false. The level is that of
+    :func:`lib.suitability.non_inferiority_test`: too high for few zeros or ones.
 
     Parameters
     ----------

@@ -127,7 +127,8 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     -----
     The level is that of a t-test. It holds for independent rows, and for many of them or for
     estimates that are not very skewed; of correctness itself, zeros and ones, it does not where
-    errors are few: that is what :func:`lib.suitability.labels_test` is for.
+    errors are few: that is what :func:`lib.suitability.labels_test` is for. Enumerated at 0.05
+    with 2,000 test and 20 or 100 user rows and a margin of 0.05, it errs in up to 0.13 of cases.
 
     Examples
     --------
