@@ -5,6 +5,7 @@ population whose selective accuracy is known, from which validation data of any 
 """
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,10 @@ def evaluate(settings: Promise, correct: np.ndarray, score: np.ndarray) -> pd.Da
             rng = np.random.default_rng([settings.seed, number, draw])
             drawn = rng.integers(len(score), size=n)
             here = {"correct": correct[drawn], "score": score[drawn]}
-            chosen = {(WAYS[2], math.inf): guaranteed_threshold(**here, **options).threshold}
+            with warnings.catch_warnings():  # of points drawn twice: independent all the same
+                warnings.simplefilter("ignore", UserWarning)
+                exact = guaranteed_threshold(**here, **options)
+            chosen = {(WAYS[2], math.inf): exact.threshold}
             for epsilon in (*settings.budgets, math.inf):
                 way = WAYS[0] if math.isfinite(epsilon) else WAYS[1]
                 given = {"thresholds": thresholds, "epsilon": epsilon, "rng": rng}
