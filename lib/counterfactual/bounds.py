@@ -361,7 +361,7 @@ def interval(units: Units, reach: Reach, clusters: Any, level: float) -> tuple[f
     high = -lower_end(*mirror(units, reach), clusters, alpha)
     if low > reach.limits[1] or high < reach.limits[0]:
         return math.nan, math.nan
-    return max(low, reach.limits[0]), min(high, reach.limits[1])
+    return float(max(low, reach.limits[0])), float(min(high, reach.limits[1]))
 
 
 def mirror(units: Units, reach: Reach) -> tuple[Units, Reach]:

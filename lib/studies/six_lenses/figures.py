@@ -77,6 +77,7 @@ def plot_differences(table: pd.DataFrame) -> Figure:
     for k, (prefix, name) in enumerate((("known_", "propensities told"), ("", "fitted"))):
         value = table[f"{prefix}value"]
         error = np.stack([value - table[f"{prefix}low"], table[f"{prefix}high"] - value])
+        error = error.clip(0)  # a value may be outside what is possible, its interval is not
         ax.errorbar(
             order + 0.3 * k, value, yerr=error, color=COLOURS[k], marker=MARKERS[k], ls="",
             label=name, markersize=4, linewidth=1.2,
@@ -85,5 +86,5 @@ def plot_differences(table: pd.DataFrame) -> Figure:
     ax.axhline(table["oracle"].iloc[0], color="0.3", linewidth=1, linestyle="--")
     ax.set(xlabel="draw of the abstentions", ylabel="private minus plain")
     ax.set_xticks(order[:: max(1, len(order) // 5)])
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    figure.legend(loc="outside lower center", ncols=3, columnspacing=1, handletextpad=0.4)
     return figure
