@@ -990,10 +990,10 @@ def test_what_is_printed_of_a_difference_is_what_was_decided(interval, digits, o
 
 
 def test_a_verdict_shows_the_digits_that_it_rests_on():
-    """Right in 4 of 4,000 rows more: an interval from +0.00002 on, which is not +0.000."""
-    n = 4000
+    """Right in 8 of 40,000 rows more (4 would not do): not from +0.000 on, but from above."""
+    n = 40000
     labels = np.arange(n) % 2
-    wrong = np.where(np.arange(n) < 4, 1 - labels, labels)
+    wrong = np.where(np.arange(n) < 8, 1 - labels, labels)
     given = ModelPredictions(
         test_logits=np.eye(2)[labels],
         other_logits=np.eye(2)[wrong],
@@ -1003,8 +1003,10 @@ def test_a_verdict_shows_the_digits_that_it_rests_on():
         test_features=np.random.default_rng(0).normal(size=(n, 2)),
     )
     found = run_analysis("comparison", given, SETTINGS)
-    assert found.values["difference_low"] > 0
-    assert "+0.00100 (+0.00002 to +0.00198): the model would be better" in found.verdict
+    low = found.values["difference_low"]
+    assert 0 < low < 0.0002
+    shown = re.search(r"\(\+([\d.]+) to \+[\d.]+\): the model would be better", found.verdict)
+    assert float(shown[1]) == pytest.approx(low, rel=0.5)
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(0.15, 0.18), (0.0, 0.3)])
