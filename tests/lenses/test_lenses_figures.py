@@ -75,7 +75,9 @@ def test_differences():
         }
     )
     (ax,) = figures.plot_differences(table).axes
-    assert set(legend(ax)) == {"propensities told", "fitted", "as seen"}
+    (beneath,) = ax.figure.legends
+    words = {text.get_text() for text in beneath.get_texts()}
+    assert words == {"propensities told", "fitted", "as seen"}
     known, fitted = ax.containers
     assert known[0].get_ydata().tolist() == [0.1, 0.2]
     (bars,) = known[2]
