@@ -5,10 +5,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import optimize, special
 
 from lib.check import as_names, as_number, same_rows
-from lib.suitability.noninferiority import as_varied, welch_non_inferiority
+from lib.suitability.noninferiority import (
+    as_varied,
+    few_ones,
+    melded_p_value,
+    welch_non_inferiority,
+)
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,9 @@ class GroupEquivalence:
 def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -> Equivalence:
     """Test H0: ``|mu_test - mu_user| > m`` against H1: ``|mu_test - mu_user| <= m``.
 
-    Two one-sided Welch tests at level alpha: the non-inferiority test of the filter, and the same
-    test with the roles exchanged. Equivalence is concluded when both reject, which needs no
-    correction, as both null hypotheses have to be false. The level is that of
-    :func:`lib.suitability.non_inferiority_test`: too high for few zeros or ones.
+    Two one-sided tests at level alpha: :func:`lib.suitability.non_inferiority_test`, Welch's or
+    that of few zeros and ones, and the same test with the roles exchanged. Equivalence is concluded
+    when both reject, which needs no correction, as both null hypotheses have to be false.
 
     Parameters
     ----------
@@ -103,18 +107,30 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     moments = [(sample.mean(), sample.var(ddof=1), len(sample)) for sample in (a, b)]
     lower, upper, dof = _two_tests(*moments, margin)
     difference = float(a.mean() - b.mean())
-    total = moments[0][1] / len(a) + moments[1][1] / len(b)
-    reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
+    p_lower, p_upper = float(lower[1]), float(upper[1])
+    if few_ones(a, b):
+        p_lower, p_upper = melded_p_value(b, a, margin), melded_p_value(a, b, margin)
+        interval = -_melded_limit(b, a, alpha), _melded_limit(a, b, alpha)
+    else:
+        total = moments[0][1] / len(a) + moments[1][1] / len(b)
+        reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
+        interval = difference - reach, difference + reach
     return Equivalence(
-        p_value=float(max(lower[1], upper[1])),
-        p_lower=float(lower[1]),
-        p_upper=float(upper[1]),
+        p_value=max(p_lower, p_upper),
+        p_lower=p_lower,
+        p_upper=p_upper,
         statistic_lower=float(lower[0]),
         statistic_upper=float(upper[0]),
         dof=float(dof),
         difference=difference,
-        interval=(difference - reach, difference + reach),
+        interval=interval,
     )
+
+
+def _melded_limit(test: np.ndarray, user: np.ndarray, alpha: float) -> float:
+    """Upper limit for mu_test - mu_user: the margin at which the p-value is alpha."""
+    spare = lambda margin: melded_p_value(test, user, margin) - alpha  # noqa: E731
+    return float(optimize.brentq(spare, -1, 1, xtol=1e-12))
 
 
 def equivalence_between_groups(
@@ -186,6 +202,10 @@ def equivalence_between_groups(
     a, b = np.triu_indices(len(n), 1)
     lower, upper, _ = _two_tests(*((mean[i], variance[i], n[i]) for i in (a, b)), margin)
     p_value = np.maximum(lower[1], upper[1])
+    for row, (i, j) in enumerate(zip(a, b, strict=True)):
+        pair = samples[i], samples[j]
+        if few_ones(*pair):
+            p_value[row] = max(melded_p_value(*p, margin) for p in (pair, pair[::-1]))
     p_holm = _holm(p_value)
     table = pd.DataFrame(
         {

@@ -48,6 +48,21 @@ def test_interval_within_the_margins_exactly_where_the_test_rejects(alpha):
     assert equivalence_test(test, user, reach).p_value == pytest.approx(alpha, abs=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
+def test_few_zeros_and_ones(alpha):
+    """Both tests are the exact ones, and the interval and the groups are of them."""
+    test, user = np.repeat([1, 0], [198, 2]), np.repeat([0, 1], [3, 57])
+    found = equivalence_test(test, user, 0.1, alpha)
+    assert found.p_upper == non_inferiority_test(test, user, 0.1).p_value
+    assert found.p_lower == non_inferiority_test(user, test, 0.1).p_value
+    low, high = found.interval
+    assert non_inferiority_test(test, user, high).p_value == pytest.approx(alpha, abs=1e-9)
+    assert non_inferiority_test(user, test, -low).p_value == pytest.approx(alpha, abs=1e-9)
+    assert low < found.difference < high
+    groups = np.repeat(["a", "b"], [200, 60])
+    assert equivalence_between_groups(np.r_[test, user], groups, 0.1).p_value == found.p_value
+
+
 def test_equal_numbers_are_refused():
     """They have no variance, and with it no error that one could speak of."""
     with pytest.raises(ValueError, match=r"^test must vary, got 3 times 0\.5, which says nothing"):

@@ -104,3 +104,52 @@ def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
     # Welch's approximation itself is off by less than 0.002 at these sizes.
     tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.002
     assert abs((p <= alpha).mean() - alpha) < tolerance
+
+
+def zeros_and_ones(ones, n):
+    return np.repeat([1.0, 0.0], [ones, n - ones])
+
+
+@pytest.mark.parametrize(("k", "n", "j", "m"), [(40, 41, 8, 12), (299, 300, 40, 60), (5, 9, 7, 8)])
+def test_few_zeros_and_ones_are_fishers_exact_test(k, n, j, m):
+    """At no margin; at others against draws from the two confidence distributions."""
+    for first, second in (((k, n), (j, m)), ((j, m), (k, n))):
+        (a, size_a), (b, size_b) = first, second
+        table = [[b, size_b - b], [a, size_a - a]]
+        exact = stats.fisher_exact(table, alternative="greater").pvalue
+        samples = zeros_and_ones(*first), zeros_and_ones(*second)
+        assert non_inferiority_test(*samples).p_value == pytest.approx(exact, rel=1e-6)
+        rng, draws = np.random.default_rng(0), 200_000
+        apart = rng.beta(a + 1, size_a - a, draws) - rng.beta(b, size_b - b + 1, draws)
+        for margin in (-0.1, 0.05, 0.3):
+            p = non_inferiority_test(*samples, margin).p_value
+            tolerance = 4 * np.sqrt(p * (1 - p) / draws) + 1e-5
+            assert p == pytest.approx((apart >= margin).mean(), abs=tolerance)
+
+
+@pytest.mark.parametrize("accuracy", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize(("n", "m"), [(2000, 20), (2000, 100), (500, 100), (100, 2000), (100, 100)])
+def test_level_with_few_errors_by_enumeration(n, m, accuracy):
+    """Correctness of both samples, the user accuracy lower by the very margin."""
+    margin, alpha, level = 0.05, 0.05, 0.0
+    chances = []
+    for size, rate in ((n, accuracy), (m, accuracy - margin)):
+        chance = stats.binom.pmf(np.arange(size), size, rate)  # all right is refused
+        chances.append([(ones, chance[ones]) for ones in np.flatnonzero(chance > 1e-6) if ones])
+    for k, chance in chances[0]:
+        # The p-value falls with the user's right answers: the least that rejects is looked for.
+        low, high = 0, len(chances[1])
+        test = zeros_and_ones(k, n)
+        while low < high:
+            middle = (low + high) // 2
+            user = zeros_and_ones(chances[1][middle][0], m)
+            rejects = non_inferiority_test(test, user, margin).p_value <= alpha
+            low, high = (low, middle) if rejects else (middle + 1, high)
+        level += chance * sum(other for _, other in chances[1][low:])
+    assert level <= alpha
+
+
+def test_many_zeros_and_ones_are_welchs_test():
+    test, user = zeros_and_ones(700, 1000), zeros_and_ones(300, 500)
+    theirs = stats.ttest_ind(test, user + 0.05, equal_var=False, alternative="less")
+    assert non_inferiority_test(test, user, 0.05).p_value == pytest.approx(theirs.pvalue, rel=1e-9)
