@@ -165,7 +165,7 @@ def counterfactual_score(
     ('dr', True)
     """
     given = [("scores", scores, "abstained", abstained)]
-    options = _options(estimator, clip, level, score_range, len(given[0][1]))
+    options = estimator, clip, level, score_range
     return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
@@ -218,7 +218,7 @@ def counterfactual_difference(
         ("scores_a", scores_a, "abstained_a", abstained_a),
         ("scores_b", scores_b, "abstained_b", abstained_b),
     ]
-    options = _options(estimator, clip, level, score_range, len(given[0][1]))
+    options = estimator, clip, level, score_range
     return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
@@ -501,12 +501,13 @@ def fit_all(x: Array, classifiers, fold, learner: Any, rng) -> tuple[Nuisances, 
     )
 
 
-def _estimate(X, classifiers, learner, splits, options: _Options, clusters, rng) -> Estimate:
+def _estimate(X, classifiers, learner, splits, options, clusters, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
     match_rows(X, classifiers, clusters)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
+    options = _options(*options, n)
     if as_integer("repeats", repeats, 1) % 2 == 0:
         raise ValueError(f"repeats must be odd, so that one split is the median, got {repeats}")
     learner_pair(learner, np.random.default_rng(0))  # complains before any work

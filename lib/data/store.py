@@ -360,13 +360,20 @@ class _Bounded(pooch.HTTPDownloader):
     """Downloads that end when more arrives than is registered."""
 
     def __init__(self, most: int):
-        super().__init__(timeout=TIMEOUTS, chunk_size=1 << 16)
-        self._left = most
+        opened: list[Any] = []
+        super().__init__(
+            timeout=TIMEOUTS, chunk_size=1 << 16, hooks={"response": lambda r, **_: opened.append(r)}
+        )
+        self._opened, self._left = opened, most
         self._said = f"more arrives than the {most:,} bytes that it may have"
 
     def __call__(self, url: str, output_file: Any, pooch: Any, check_only: bool = False) -> Any:
-        with open(output_file, "wb") as self._file:
-            return super().__call__(url, self, pooch, check_only)
+        try:
+            with open(output_file, "wb") as self._file:
+                return super().__call__(url, self, pooch, check_only)
+        finally:  # pooch leaves a connection open whose file cannot be written
+            for response in self._opened:
+                response.close()
 
     def write(self, chunk: bytes) -> None:
         """Write what arrived."""

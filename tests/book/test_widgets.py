@@ -47,7 +47,6 @@ def folds():
         "region <A>": (test, rng.beta(8, 2.2, 700), 0.031),
         "year 2017": (test, rng.beta(8, 2, 40000), -0.002),
         "few": (test[:5], rng.beta(8, 2, 4), 0.1),
-        "no variance": (np.full(20, 0.8), np.full(10, 0.75), 0.05),
     }
 
 

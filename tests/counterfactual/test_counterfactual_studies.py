@@ -160,8 +160,11 @@ def test_metrics_comparison_by_hand(estimator, level):
     assert table.columns.tolist() == ["A", "A ±", "B", "B ±", "A − B"]
     for name, row in zip(table.index, table.to_numpy(), strict=True):
         (a, a_half), (b, b_half) = columns[0][name], columns[1][name]
-        expected = [a, a_half, b, b_half, a - b]
-        assert row == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+        assert row[[0, 2, 4]] == pytest.approx([a, b, a - b], abs=1e-12), name
+        # Half the width is the normal one up to what few errors cost: bounds, and Student's.
+        halves = np.array([a_half, b_half])
+        assert (np.isnan(halves) | (0.95 * halves < row[[1, 3]])).all(), name
+        assert (np.isnan(halves) | (row[[1, 3]] < 1.2 * halves)).all(), name
     oracles = table.index.str.endswith("oracle")
     assert oracles.tolist() == [False] * 5 + [True] * 2
     assert table[["A ±", "B ±"]].isna().to_numpy().tolist() == [[o, o] for o in oracles]

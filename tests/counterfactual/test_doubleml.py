@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from peer_learners import PAIR, quiet
+from scipy import stats
 
 from lib.counterfactual import (
     Nuisances,
@@ -23,6 +24,7 @@ with warnings.catch_warnings():
     from doubleml.utils import PSProcessorConfig
 
 CLOSE = {"rel": 0, "abs": 1e-8}
+Z = 1.959963984540054
 
 
 def interval(result):
@@ -82,6 +84,19 @@ def clipped(known, clip):
     return Nuisances(known.abstained, known.scores, pi, known.outcome)
 
 
+def assert_student(ours, normal, p_value):
+    """Theirs is the normal interval and p-value; ours are Student's, with the same error."""
+    assert ours.reach is None
+    np.testing.assert_allclose(normal, ours.value + np.array([-Z, Z]) * ours.stderr, atol=1e-8)
+    assert p_value == pytest.approx(2 * stats.norm.sf(abs(ours.value) / ours.stderr), **CLOSE)
+    n = len(ours.influence)
+    half = stats.t.isf(0.025, ours.degrees) * ours.stderr * math.sqrt(n / (n - 1))
+    np.testing.assert_allclose(ours.interval, [ours.value - half, ours.value + half], atol=1e-8)
+    t = abs(ours.value) / ours.stderr * math.sqrt((n - 1) / n)
+    assert ours.p_value == pytest.approx(2 * stats.t.sf(t, ours.degrees), **CLOSE)
+    assert ours.p_value >= p_value
+
+
 @pytest.mark.parametrize("folds", [2, 5])
 @pytest.mark.parametrize("learner", ["linear", "forest", "super"])
 def test_score_given_the_same_nuisances(folds, learner):
@@ -94,8 +109,7 @@ def test_score_given_the_same_nuisances(folds, learner):
         theirs = average_potential_outcome(x, [clipped(known, clip)], [fold], 1e-9)
         assert ours.value == pytest.approx(theirs.coef[0], **CLOSE)
         assert ours.stderr == pytest.approx(theirs.se[0], **CLOSE)
-        assert ours.p_value == pytest.approx(theirs.pval[0], **CLOSE)
-        assert ours.interval == pytest.approx(interval(theirs), **CLOSE)
+        assert_student(ours, interval(theirs), theirs.pval[0])
         centred = ours.influence - ours.value
         np.testing.assert_allclose(centred, theirs.psi[:, 0, 0], rtol=1e-8, atol=1e-8)
 
@@ -135,8 +149,7 @@ def test_difference(learner):
         theirs = a.construct_framework() - b.construct_framework()
     assert ours.value == pytest.approx(theirs.thetas[0], **CLOSE)
     assert ours.stderr == pytest.approx(theirs.ses[0], **CLOSE)
-    assert ours.p_value == pytest.approx(theirs.pvals[0], **CLOSE)
-    assert ours.interval == pytest.approx(interval(theirs), **CLOSE)
+    assert_student(ours, interval(theirs), theirs.pvals[0])
     # And by hand from its psi.
     psi = a.psi[:, 0, 0] - b.psi[:, 0, 0]
     assert ours.stderr == pytest.approx(math.sqrt((psi**2).mean() / 300), **CLOSE)

@@ -17,7 +17,11 @@ add = ROWS.add
 for f in ("accuracy_coverage", "augrc", "aurc", "e_aurc", "normalized_score", "selective_auc"):
     add("selective." + f, PAIR)
 add("selective.coverage_at_accuracy", {**PAIR, "target": 0.9}, target=UNIT)
-add("selective.guaranteed_threshold", {**PAIR, "target": 0.9}, target=(0.0, *UNIT))
+add(
+    "selective.guaranteed_threshold",
+    {**PAIR, "target": 0.9, "clusters": np.arange(40) % 20, "rng": 0},
+    target=(0.0, *UNIT),
+)
 add(
     "selective.private_threshold",
     {**PAIR, "target": 0.9, "thresholds": [0.2, 0.5], "epsilon": 1.0, "rng": 0},
@@ -85,6 +89,7 @@ for f in ("deep_gamblers", "self_adaptive_training", "entropy", "margin", "softm
     add("selective." + f, {"probabilities": PROBABILITIES})
 for f in ("deep_ensemble", "mc_dropout"):
     add("selective." + f, {"probabilities": PROBABILITIES[None]})
+add("selective.log_odds", {"probabilities": PROBABILITIES})
 add("selective.energy", {"logits": LOGITS})
 add("selective.selective_net", {"selection": SCORE})
 add(

@@ -282,7 +282,6 @@ add(
     "counterfactual.estimate_from_nuisances",
     dict(nuisances=E.nuisances),
     nuisances=but(([], 3, "a"), "3", "[]"),
-    student=("yes", 1, None),
 )
 add("counterfactual.influence_values", dict(nuisances=E.nuisances[0]))
 add("counterfactual.first_exclusion", dict(sequence=cf.confidence_sequence(a[:100])))

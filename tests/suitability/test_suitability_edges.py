@@ -56,7 +56,8 @@ IN_FULL = [
     (groups, ([0.5], [1], 0.1), f"estimates {A_SAMPLE}"),
     (groups, (X, [1, 1, 2], 0.1), "groups must be integers or strings of shape (4,), one for "
      "each row, got int64 of shape (3,)"),
-    (groups, (X, [[], [], [], [1, [2]]], 0.1), "groups must be rectangular, got "),
+    (groups, (X, [[], [], [], [1, [2]]], 0.1), "groups must be integers or strings of shape "
+     "(4,), one for each row, got "),
     (groups, (X, [1, None, NAN, 2], 0.1), "groups must be integers or strings of shape (4,), one "
      "for each row, got object of shape (4,) with 2 missing"),
     (groups, (X, ["a"] * 4, 0.1),

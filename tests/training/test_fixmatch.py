@@ -501,7 +501,7 @@ def test_teachers_with_other_labels():
     with pytest.raises(ValueError, match="labels must be from 0 to 9, got 10 to 10"):
         replace(base, label_noise=Constant(10)).execute(Checkpoint())
     with pytest.raises(ValueError, match=r"labels must be integers .* got float64"):
-        replace(base, label_noise=Constant(3.0)).execute(Checkpoint())
+        replace(base, label_noise=Constant(3.5)).execute(Checkpoint())
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) ->
         ("counterfactual score, estimated", each),
     ]
     table = [
-        (name, *(end for one in ab for end in (one.value, one.interval[1] - one.value)))
+        (name, *(end for one in ab for end in (one.value, np.ptp(one.interval) / 2)))
         for name, ab in rows
     ]
     # Of these very points: nothing is uncertain about them.
