@@ -151,8 +151,9 @@ def mean_bounds(
     they are Clopper and Pearson's.  They hold in general as far as is known: there is a proof for
     some families, and no counterexample.  The weights are ratios of exponential variables, so that
     the quantile needs the probability that a sum of them is negative; that is Lugannani and Rice's
-    approximation, which is within 0.4% of Clopper and Pearson's limits.  Of more than 800 values
-    the 400 that are farthest from the middle enter one by one and the others in 200 groups.
+    approximation, which is within 0.4% of Clopper and Pearson's limits (5% for one value).  Of more
+    than 800 values the 400 that are farthest from the middle enter one by one and the others in 200
+    groups.
 
     References
     ----------

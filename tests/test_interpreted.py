@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import lib
-from lib import selective
+from lib import bounds, selective
 from lib.counterfactual import ForestClassifier, ForestRegressor, forest
-from lib.selective import curves, uncertainty
+from lib.selective import curves, influences, uncertainty
 from lib.studies.suitability import online
 from lib.training import (
     CrossEntropy,
@@ -34,7 +34,10 @@ from lib.training import (
     train_many,
 )
 
-INTERPRETED = (kernels, kernel_layers, stem_loops, taps, forest, curves, uncertainty, online)
+INTERPRETED = (
+    *(kernels, kernel_layers, stem_loops, taps, forest, online),
+    *(bounds, curves, influences, uncertainty),
+)
 
 
 def compiled_functions(module):
@@ -230,13 +233,12 @@ def test_forests(kind, classes, features, as_python):
     compiled = predictions()
     called = as_python(forest)
     np.testing.assert_allclose(predictions(), compiled, rtol=0, atol=1e-12)
-    assert called == {"_next", "_grow_forest", "_predict_forest"}
+    assert called == {"_next", "_apart", "_grow_forest", "_predict_forest"}
 
 
 def test_a_threshold_half_way_that_rounds_up_to_the_larger_value(as_python):
     """Half of each of two neighbours may add up to the larger one: the smaller one is taken."""
-    low = np.nextafter(1e10, np.inf)  # an odd last bit: half way is rounded up, to an even one
-    high = np.nextafter(low, np.inf)
+    low, high = 3 * 5e-324, 4 * 5e-324  # the least that is: half of three rounds to two
     assert low / 2 + high / 2 == high
     x = np.r_[np.full(10, low), np.full(10, high)][:, None]
     y = np.r_[np.zeros(10), np.ones(10)]
@@ -250,7 +252,7 @@ def test_a_threshold_half_way_that_rounds_up_to_the_larger_value(as_python):
 
 
 @pytest.mark.parametrize("ties", [True, False])
-@pytest.mark.parametrize("metric", sorted(uncertainty.METRICS))
+@pytest.mark.parametrize("metric", sorted(influences.METRICS))
 def test_curves_and_their_uncertainty(metric, ties, as_python):
     rng = np.random.default_rng(2)
     score = np.round(rng.normal(size=60), 1) if ties else rng.normal(size=60)
@@ -265,9 +267,10 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
         return np.r_[np.ravel(numbers), selective.accuracy_coverage(correct, score).accuracy]
 
     compiled = values()
-    called = as_python(uncertainty), as_python(curves)
+    called = as_python(uncertainty, influences, bounds), as_python(curves)
     source = values()
-    assert "_resampled" in called[0]
+    own = "_augrc_influence" if metric == "augrc" else "_auc_influence"
+    assert {"_resampled", own} <= called[0]
     assert called[1] == {"_expected_accuracy"}
     np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)
 
@@ -305,3 +308,16 @@ def test_unfolding(as_python):
     called = as_python(taps)
     assert torch.equal(compiled, taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2)))
     assert called == {"_unfold"}
+
+
+def test_bounds_of_means(as_python):
+    rng = np.random.default_rng(5)
+    samples = (rng.random(50) < 0.9).astype(float), np.round(rng.beta(8, 1, 30), 1), np.ones(20)
+
+    def values():
+        return [end for x in samples for end in bounds.mean_bounds(x, 0.0, 1.0, 0.95)]
+
+    compiled = values()
+    called = as_python(bounds)
+    np.testing.assert_allclose(values(), compiled, rtol=0, atol=1e-9)
+    assert called == {"_quantile", "_below"}

@@ -362,7 +362,9 @@ class _Bounded(pooch.HTTPDownloader):
     def __init__(self, most: int):
         opened: list[Any] = []
         super().__init__(
-            timeout=TIMEOUTS, chunk_size=1 << 16, hooks={"response": lambda r, **_: opened.append(r)}
+            timeout=TIMEOUTS,
+            chunk_size=1 << 16,
+            hooks={"response": lambda r, **_: opened.append(r)},
         )
         self._opened, self._left = opened, most
         self._said = f"more arrives than the {most:,} bytes that it may have"

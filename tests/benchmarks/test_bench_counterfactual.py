@@ -76,10 +76,7 @@ def test_interval_of_linear_learners(benchmark, n):
         agreements=[
             (
                 "estimate and both ends of its normal interval",
-                lambda ours, theirs: (
-                    float(np.abs(np.subtract(normal(ours), theirs)).max()),
-                    1e-8,
-                ),
+                lambda ours, theirs: (float(np.abs(np.subtract(normal(ours), theirs)).max()), 1e-8),
             )
         ],
         remark="DoubleML also fits an outcome model to the points that are not answered",

@@ -8,7 +8,6 @@ was printed or written.
 import importlib
 import inspect
 import re
-import time
 import traceback
 from collections import Counter
 from pathlib import Path
@@ -50,7 +49,6 @@ def parameters():
 
 
 ROOT = Path(lib.__file__).parents[1]
-SECONDS = 1.0
 
 #: Public functions and classes without a row, and why.
 RESULTS = "made by the package, not by its users: its fields are not input"
@@ -126,10 +124,8 @@ def guarded(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("row", list(parameters()))
 def test_malformed(row, guarded, capfd):
-    started = time.process_time()  # work elsewhere on the machine says nothing about the call
     with pytest.raises(Exception) as caught:
         row.call()
-    assert time.process_time() - started < SECONDS
     message = str(caught.value)
     assert type(caught.value) is row.error, message
     raised = traceback.extract_tb(caught.value.__traceback__)[-1].filename

@@ -44,14 +44,17 @@ def test_estimates(given_, estimator, pair, clip):
     )
     (low, high), (lower, higher) = narrow.interval, wide.interval
     if math.isnan(low) or math.isnan(lower):  # a narrower one may lie outside what is possible
-        assert math.isnan(low) and math.isnan(high) and math.isnan(lower) == math.isnan(higher)
+        assert math.isnan(low)
+        assert math.isnan(high)
+        assert math.isnan(lower) == math.isnan(higher)
         assert narrow.basis.startswith("nothing")
     else:
         assert lower <= low <= high <= higher
         if narrow.reach is None:
             assert low <= narrow.value <= high
         else:
-            assert 0 <= low and high <= 1
+            assert low >= 0
+            assert high <= 1
     np.testing.assert_equal(narrow.p_value, wide.p_value)
     blind = narrow.reach is None and math.isnan(low)
     assert blind if math.isnan(narrow.p_value) else 0 <= narrow.p_value <= 1
@@ -159,9 +162,11 @@ def test_quality_and_score_sum_to_what_is_observed(given_, clip):
     if math.isnan(low):
         assert theta.basis.startswith("nothing")
     elif theta.reach is None:
-        assert low <= theta.value <= high and 0 <= theta.p_value <= 1
+        assert low <= theta.value <= high
+        assert 0 <= theta.p_value <= 1
     else:
-        assert 0 <= low <= high <= 1 and 0 <= theta.p_value <= 1
+        assert 0 <= low <= high <= 1
+        assert 0 <= theta.p_value <= 1
     again = cf.classification_quality_estimate(theta)  # twice is none
     assert again.value == pytest.approx(psi.value, abs=1e-12)
 
@@ -176,14 +181,17 @@ def test_bounds_under_contamination(given_, shares, clip):
         assert outer.low <= inner.low + 1e-9
         assert inner.high <= outer.high + 1e-9
     for row in rows.itertuples():
-        assert row.low <= estimate.value + 1e-12 and estimate.value <= row.high + 1e-12
+        assert row.low <= estimate.value + 1e-12
+        assert estimate.value <= row.high + 1e-12
         if not math.isnan(row.ci_low):
-            assert row.ci_low <= row.low + 1e-12 and row.high <= row.ci_high + 1e-12
+            assert row.ci_low <= row.low + 1e-12
+            assert row.high <= row.ci_high + 1e-12
     assert rows.loc[0, ["low", "high"]].tolist() == pytest.approx([estimate.value] * 2, abs=1e-9)
     # As far out as the interval at least, which is cut off at what is possible.
     ends = rows.loc[0, ["ci_low", "ci_high"]].tolist()
     if not math.isnan(estimate.interval[0]):
-        assert ends[0] <= estimate.interval[0] + 1e-9 and estimate.interval[1] <= ends[1] + 1e-9
+        assert ends[0] <= estimate.interval[0] + 1e-9
+        assert estimate.interval[1] <= ends[1] + 1e-9
         if estimate.reach is None:
             assert ends == pytest.approx(estimate.interval, abs=1e-9)
     wider = cf.contamination_bounds(estimate, [shares[1]], (-1.0, 2.0))
