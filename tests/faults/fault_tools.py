@@ -33,7 +33,9 @@ def environment(*paths: Path | str, **extra: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
     places = [*map(str, paths), str(HERE), str(ROOT)]
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return kept | one | {"PYTHONPATH": os.pathsep.join(places), "COMPANION_OFFLINE": "1", **extra}
+    own = {"PYTHONPATH": os.pathsep.join(places), "COMPANION_OFFLINE": "1"}
+    # One key in all stores: without it each salts its own.
+    return kept | one | own | {"COMPANION_PUBLIC_DATA": "1", **extra}
 
 
 def carriers(token: str) -> list[psutil.Process]:
