@@ -400,8 +400,7 @@ def points_needed(
     if difference is not None:
         as_number("difference", difference, -math.inf, math.inf)
     found = compare(correct, score, other_correct, other_score, metric)
-    delta = found.value if difference is None else difference
-    if delta == 0:
+    if (delta := found.value if difference is None else difference) == 0:
         return math.inf
     if found.standard_error == 0:
         raise ValueError(

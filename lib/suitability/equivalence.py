@@ -9,10 +9,12 @@ from scipy import optimize, special
 
 from lib.check import as_names, as_number, same_rows
 from lib.suitability.noninferiority import (
+    as_sample,
+    as_samples,
     as_varied,
-    few_ones,
     melded_p_value,
     welch_non_inferiority,
+    zeros_and_ones,
 )
 
 
@@ -76,7 +78,7 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     """Test H0: ``|mu_test - mu_user| > m`` against H1: ``|mu_test - mu_user| <= m``.
 
     Two one-sided tests at level alpha: :func:`lib.suitability.non_inferiority_test`, Welch's or
-    that of few zeros and ones, and the same test with the roles exchanged. Equivalence is concluded
+    that of zeros and ones, and the same test with the roles exchanged. Equivalence is concluded
     when both reject, which needs no correction, as both null hypotheses have to be false.
 
     Parameters
@@ -102,13 +104,13 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     >>> equivalence_test(test, user, margin=0.05).p_value < 0.01
     True
     """
-    a, b = as_varied("test", test), as_varied("user", user)
+    a, b = as_samples(test, user)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 0.5)
     moments = [(sample.mean(), sample.var(ddof=1), len(sample)) for sample in (a, b)]
     lower, upper, dof = _two_tests(*moments, margin)
     difference = float(a.mean() - b.mean())
     p_lower, p_upper = float(lower[1]), float(upper[1])
-    if few_ones(a, b):
+    if zeros_and_ones(a) and zeros_and_ones(b):
         p_lower, p_upper = melded_p_value(b, a, margin), melded_p_value(a, b, margin)
         interval = -_melded_limit(b, a, alpha), _melded_limit(a, b, alpha)
     else:
@@ -130,7 +132,7 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
 def _melded_limit(test: np.ndarray, user: np.ndarray, alpha: float) -> float:
     """Upper limit for mu_test - mu_user: the margin at which the p-value is alpha."""
     spare = lambda margin: melded_p_value(test, user, margin) - alpha  # noqa: E731
-    return float(optimize.brentq(spare, -1, 1, xtol=1e-12))
+    return 1.0 if spare(1) > 0 else float(optimize.brentq(spare, -1, 1, xtol=1e-12))
 
 
 def equivalence_between_groups(
@@ -182,7 +184,9 @@ def equivalence_between_groups(
     (True, 1)
     """
     same_rows(estimates=estimates, groups=groups)
-    values = as_varied("estimates", estimates)
+    values = as_sample("estimates", estimates)
+    counted = zeros_and_ones(values)
+    values = values if counted else as_varied("estimates", values)
     margin, alpha = as_number("margin", margin, 0, 1), as_number("alpha", alpha, 0, 1)
     found, codes = np.unique(as_names("groups", groups, len(values)), return_inverse=True)
     names = found.tolist()
@@ -194,7 +198,7 @@ def equivalence_between_groups(
             f"groups must have at least 2 samples each, got {n.min()} of {names[n.argmin()]!r}"
         )
     samples = [
-        as_varied(f"estimates of group {name!r}", values[codes == code])
+        (as_sample if counted else as_varied)(f"estimates of group {name!r}", values[codes == code])
         for code, name in enumerate(names)
     ]
     mean = np.array([sample.mean() for sample in samples])
@@ -204,7 +208,7 @@ def equivalence_between_groups(
     p_value = np.maximum(lower[1], upper[1])
     for row, (i, j) in enumerate(zip(a, b, strict=True)):
         pair = samples[i], samples[j]
-        if few_ones(*pair):
+        if counted or all(map(zeros_and_ones, pair)):
             p_value[row] = max(melded_p_value(*p, margin) for p in (pair, pair[::-1]))
     p_holm = _holm(p_value)
     table = pd.DataFrame(

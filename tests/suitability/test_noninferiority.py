@@ -111,7 +111,7 @@ def zeros_and_ones(ones, n):
 
 
 @pytest.mark.parametrize(("k", "n", "j", "m"), [(40, 41, 8, 12), (299, 300, 40, 60), (5, 9, 7, 8)])
-def test_few_zeros_and_ones_are_fishers_exact_test(k, n, j, m):
+def test_zeros_and_ones_are_fishers_exact_test(k, n, j, m):
     """At no margin; at others against draws from the two confidence distributions."""
     for first, second in (((k, n), (j, m)), ((j, m), (k, n))):
         (a, size_a), (b, size_b) = first, second
@@ -127,15 +127,16 @@ def test_few_zeros_and_ones_are_fishers_exact_test(k, n, j, m):
             assert p == pytest.approx((apart >= margin).mean(), abs=tolerance)
 
 
-@pytest.mark.parametrize("accuracy", [0.9, 0.99, 0.999])
-@pytest.mark.parametrize(("n", "m"), [(2000, 20), (2000, 100), (500, 100), (100, 2000), (100, 100)])
-def test_level_with_few_errors_by_enumeration(n, m, accuracy):
+@pytest.mark.parametrize("margin", [0.0, 0.05])
+@pytest.mark.parametrize("accuracy", [0.85, 0.99, 0.999])
+@pytest.mark.parametrize(("n", "m"), [(2000, 20), (500, 200), (100, 500)])
+def test_level_by_enumeration(n, m, accuracy, margin):
     """Correctness of both samples, the user accuracy lower by the very margin."""
-    margin, alpha, level = 0.05, 0.05, 0.0
+    alpha, level = 0.05, 0.0
     chances = []
     for size, rate in ((n, accuracy), (m, accuracy - margin)):
-        chance = stats.binom.pmf(np.arange(size), size, rate)  # all right is refused
-        chances.append([(ones, chance[ones]) for ones in np.flatnonzero(chance > 1e-6) if ones])
+        chance = stats.binom.pmf(np.arange(size + 1), size, rate)
+        chances.append([(ones, chance[ones]) for ones in np.flatnonzero(chance > 1e-6)])
     for k, chance in chances[0]:
         # The p-value falls with the user's right answers: the least that rejects is looked for.
         low, high = 0, len(chances[1])
@@ -149,7 +150,19 @@ def test_level_with_few_errors_by_enumeration(n, m, accuracy):
     assert level <= alpha
 
 
-def test_many_zeros_and_ones_are_welchs_test():
-    test, user = zeros_and_ones(700, 1000), zeros_and_ones(300, 500)
-    theirs = stats.ttest_ind(test, user + 0.05, equal_var=False, alternative="less")
-    assert non_inferiority_test(test, user, 0.05).p_value == pytest.approx(theirs.pvalue, rel=1e-9)
+def test_many_zeros_and_ones_are_nearly_welchs_test():
+    test, user = zeros_and_ones(70_000, 100_000), zeros_and_ones(33_000, 50_000)
+    theirs = stats.ttest_ind(test, user + 0.045, equal_var=False, alternative="less")
+    found = non_inferiority_test(test, user, 0.045)
+    assert found.p_value == pytest.approx(theirs.pvalue, rel=0.02)
+    assert found.statistic == pytest.approx(theirs.statistic)
+
+
+def test_all_right_or_all_wrong_samples_have_limits_too():
+    right, wrong = np.ones(50), np.zeros(30)
+    # The user accuracy is at least 0.05 ** (1 / 30) with 95%: of 30 right ones.
+    margin = 1 - 0.05 ** (1 / 30)
+    assert non_inferiority_test(right, np.ones(30), margin).p_value == pytest.approx(0.05)
+    assert non_inferiority_test(wrong, right).p_value < 1e-20
+    assert non_inferiority_test(right, wrong, 0.5).p_value == 1.0
+    assert non_inferiority_test(wrong, np.zeros(20), 0.0).p_value == pytest.approx(1.0)
