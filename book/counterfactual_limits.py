@@ -151,6 +151,7 @@ chapter.table(
     "The estimate by clipping level",
     {"clip": "g", "effective_sample_size": ".0f"}
     | dict.fromkeys(["value", "low", "high", "stderr", "clipped"], ".3f"),
+    aside=True,
 )
 
 # %%
