@@ -165,7 +165,7 @@ def counterfactual_score(
     ('dr', True)
     """
     given = [("scores", scores, "abstained", abstained)]
-    options = estimator, clip, level, score_range
+    options = _options(estimator, clip, level, score_range)
     return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
@@ -218,7 +218,7 @@ def counterfactual_difference(
         ("scores_a", scores_a, "abstained_a", abstained_a),
         ("scores_b", scores_b, "abstained_b", abstained_b),
     ]
-    options = estimator, clip, level, score_range
+    options = _options(estimator, clip, level, score_range)
     return _estimate(X, given, learner, (folds, repeats), options, clusters, rng)
 
 
@@ -428,7 +428,7 @@ def estimate_from_nuisances(
     """
     pair = as_pair(nuisances)
     n = len(pair[0].scores)
-    options = _options(estimator, clip, level, score_range, n)
+    options = _options(estimator, clip, level, score_range)
     codes = None if clusters is None else cluster_numbers(clusters, n)
     return _from(pair, options, codes)
 
@@ -438,15 +438,15 @@ class _Options:
     """How to estimate, checked."""
 
     estimator: str
-    clip: float
+    clip: float | None
     level: float
     score_range: tuple[float, float] | None
 
 
-def _options(estimator: Any, clip: Any, level: Any, score_range: Any, n: int) -> _Options:
+def _options(estimator: Any, clip: Any, level: Any, score_range: Any) -> _Options:
     return _Options(
         require_choice("estimator", estimator, ESTIMATORS),
-        default_clip(n) if clip is None else as_number("clip", clip, 0, 1),
+        None if clip is None else as_number("clip", clip, 0, 1),
         as_number("level", level, 0, 1),
         None if score_range is None else as_range("score_range", score_range),
     )
@@ -454,6 +454,8 @@ def _options(estimator: Any, clip: Any, level: Any, score_range: Any, n: int) ->
 
 def _from(pair: tuple[Nuisances, ...], options: _Options, codes: Any) -> Estimate:
     estimator, clip = options.estimator, options.clip
+    if clip is None:
+        clip = default_clip(len(pair[0].scores))
     influence = influence_values(pair[0], estimator, clip)
     if len(pair) == 2:
         influence = influence - influence_values(pair[1], estimator, clip)
@@ -501,13 +503,12 @@ def fit_all(x: Array, classifiers, fold, learner: Any, rng) -> tuple[Nuisances, 
     )
 
 
-def _estimate(X, classifiers, learner, splits, options, clusters, rng) -> Estimate:
+def _estimate(X, classifiers, learner, splits, options: _Options, clusters, rng) -> Estimate:
     """Of classifiers given as names and values of their scores and abstentions."""
     folds, repeats = splits
     match_rows(X, classifiers, clusters)
     x, rng = as_matrix("X", X), as_generator(rng, "rng")
     n = len(x)
-    options = _options(*options, n)
     if as_integer("repeats", repeats, 1) % 2 == 0:
         raise ValueError(f"repeats must be odd, so that one split is the median, got {repeats}")
     learner_pair(learner, np.random.default_rng(0))  # complains before any work

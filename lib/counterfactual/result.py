@@ -70,10 +70,9 @@ class Estimate:
     standard errors, where chance allows three.  With logistic and ridge regressions, truths of .8
     to .999, 4 to 20 answers in each of 1, 5 and 20 groups, at 95 and 99%: none of 576 cells.
     Nor of 96 cells of 20 to 200 clusters of 2, 10 and 50 rows, copies or alike (200 trials each).
-    Nor, in ``lib.studies.counterfactual.coverage``, of whose table a page has a part, of 99 cells
-    of 100 or 200 trials with fitted propensities, outcome models right, constant and wrong, 1, 5
-    and 20 groups: about 20 answers in all with truths of .8, .95 and .99, 500 with .5, .8, .95, .99
-    and .999, 2,000 with .5, .8 and .95.
+    Nor, in ``lib.studies.counterfactual.coverage``, of whose table a page has a part, of 360 cells
+    of 200 trials: known and fitted propensities, outcome models right, constant and wrong, about
+    20, 100, 500 and 2,000 answers in all, 1, 5 and 20 groups, truths of .5, .8, .95, .99 and .999.
 
     Answers are plentiful from 1,000 on with 100 errors and 100 successes: there intervals are at
     most 3% wider than normal ones (0.5% to 1.1% for points as that study draws them, with known

@@ -397,10 +397,10 @@ def points_needed(
     """
     as_number("alpha", alpha, 0, 1)
     as_number("power", power, alpha, 1)
-    if difference is not None:
-        as_number("difference", difference, -math.inf, math.inf)
+    delta = None if difference is None else as_number("difference", difference, -math.inf, math.inf)
     found = compare(correct, score, other_correct, other_score, metric)
-    if (delta := found.value if difference is None else difference) == 0:
+    delta = found.value if delta is None else delta
+    if delta == 0:
         return math.inf
     if found.standard_error == 0:
         raise ValueError(

@@ -84,8 +84,8 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     Parameters
     ----------
     test, user : array_like, shape (n,)
-        Estimated correctness of each sample: at least two finite numbers each, not all equal, of
-        rows that are independent of each other.
+        Estimated correctness of each sample: at least two finite numbers each, not all equal (all
+        zeros and ones may be), of rows that are independent of each other.
     margin : float
         m in (0, 1), the largest acceptable difference of the means.
     alpha : float
@@ -131,7 +131,10 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
 
 def _melded_limit(test: np.ndarray, user: np.ndarray, alpha: float) -> float:
     """Upper limit for mu_test - mu_user: the margin at which the p-value is alpha."""
-    spare = lambda margin: melded_p_value(test, user, margin) - alpha  # noqa: E731
+
+    def spare(margin: float) -> float:
+        return melded_p_value(test, user, margin) - alpha
+
     return 1.0 if spare(1) > 0 else float(optimize.brentq(spare, -1, 1, xtol=1e-12))
 
 
@@ -154,7 +157,8 @@ def equivalence_between_groups(
         other.
     groups : array_like, shape (n,)
         The group of each sample, words or integers, none missing; at least two groups of at least
-        two samples, not all equal. They are listed in order.
+        two samples, not all equal unless all estimates are zeros and ones. They are listed in
+        order.
     margin : float
         m in (0, 1), the largest acceptable difference between two means.
     alpha : float
@@ -208,7 +212,7 @@ def equivalence_between_groups(
     p_value = np.maximum(lower[1], upper[1])
     for row, (i, j) in enumerate(zip(a, b, strict=True)):
         pair = samples[i], samples[j]
-        if counted or all(map(zeros_and_ones, pair)):
+        if all(map(zeros_and_ones, pair)):
             p_value[row] = max(melded_p_value(*p, margin) for p in (pair, pair[::-1]))
     p_holm = _holm(p_value)
     table = pd.DataFrame(

@@ -113,8 +113,8 @@ def non_inferiority_test(test: Any, user: Any, margin: float = 0.0) -> NonInferi
     Parameters
     ----------
     test, user : array_like, shape (n,)
-        Estimated correctness of each sample: at least two finite numbers each, not all equal, of
-        rows that are independent of each other.
+        Estimated correctness of each sample: at least two finite numbers each, not all equal (all
+        zeros and ones may be), of rows that are independent of each other.
     margin : float
         m in (-1, 1), the largest acceptable drop in the mean.
 

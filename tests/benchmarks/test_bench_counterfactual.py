@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from comparing import compare, sizes
 from peer_learners import PAIR, quiet, stack_classifier, stack_regressor
+from scipy import stats
 from sklearn.metrics.pairwise import rbf_kernel
 
 from lib.counterfactual import counterfactual_score, fold_numbers
@@ -45,7 +46,7 @@ def by_doubleml(x, s, r, fold):
 
 def normal(estimate):
     """As theirs is; ours is Student's."""
-    half = 1.959963984540054 * estimate.stderr
+    half = stats.norm.isf(0.025) * estimate.stderr
     return estimate.value, estimate.value - half, estimate.value + half
 
 

@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     from doubleml.utils import PSProcessorConfig
 
 CLOSE = {"rel": 0, "abs": 1e-8}
-Z = 1.959963984540054
+Z = stats.norm.isf(0.025)
 
 
 def interval(result):

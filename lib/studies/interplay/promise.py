@@ -126,7 +126,7 @@ def evaluate(settings: Promise, correct: np.ndarray, score: np.ndarray) -> pd.Da
             drawn = rng.integers(len(score), size=n)
             here = {"correct": correct[drawn], "score": score[drawn]}
             with warnings.catch_warnings():  # of points drawn twice: independent all the same
-                warnings.simplefilter("ignore", UserWarning)
+                warnings.filterwarnings("ignore", "points look repeated", UserWarning)
                 exact = guaranteed_threshold(**here, **options)
             chosen = {(WAYS[2], math.inf): exact.threshold}
             for epsilon in (*settings.budgets, math.inf):
