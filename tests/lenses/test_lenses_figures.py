@@ -64,7 +64,7 @@ def test_populations():
 def test_differences():
     table = pd.DataFrame(
         {
-            "known_value": [0.1, 0.2],
+            "known_value": [0.1, -0.2],
             "known_low": [0.0, 0.1],
             "known_high": [0.2, 0.35],
             "value": [0.15, 0.25],
@@ -78,11 +78,12 @@ def test_differences():
     (beneath,) = ax.figure.legends
     words = {text.get_text() for text in beneath.get_texts()}
     assert words == {"propensities told", "fitted", "as seen"}
-    known, fitted = ax.containers
-    assert known[0].get_ydata().tolist() == [0.1, 0.2]
-    (bars,) = known[2]
+    lines = {line.get_label(): line for line in ax.lines}
+    assert lines["propensities told"].get_ydata().tolist() == [0.1, -0.2]
+    assert lines["fitted"].get_xdata().tolist() == [0.3, 1.3]
+    bars, _ = ax.collections
+    # The second value is outside of its interval, which is drawn as it is.
     np.testing.assert_allclose([s[:, 1] for s in bars.get_segments()], [[0, 0.2], [0.1, 0.35]])
-    assert fitted[0].get_xdata().tolist() == [0.3, 1.3]
     seen = next(line for line in ax.lines if line.get_label() == "as seen")
     assert seen.get_ydata().tolist() == [0.3, 0.4]
     assert any(set(line.get_ydata()) == {0.12} for line in ax.lines)

@@ -75,13 +75,10 @@ def plot_differences(table: pd.DataFrame) -> Figure:
     figure, ax = new_figure(height=3.0)
     order = np.arange(len(table))
     for k, (prefix, name) in enumerate((("known_", "propensities told"), ("", "fitted"))):
-        value = table[f"{prefix}value"]
-        error = np.stack([value - table[f"{prefix}low"], table[f"{prefix}high"] - value])
-        error = error.clip(0)  # a value may be outside what is possible, its interval is not
-        ax.errorbar(
-            order + 0.3 * k, value, yerr=error, color=COLOURS[k], marker=MARKERS[k], ls="",
-            label=name, markersize=4, linewidth=1.2,
-        )  # fmt: skip
+        x, look = order + 0.3 * k, {"color": COLOURS[k], "linewidth": 1.2}
+        ax.vlines(x, table[f"{prefix}low"], table[f"{prefix}high"], **look)
+        # A value may be outside what is possible, and so beside its interval.
+        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", label=name, ms=4, **look)
     ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="", label="as seen")
     ax.axhline(table["oracle"].iloc[0], color="0.3", linewidth=1, linestyle="--")
     ax.set(xlabel="draw of the abstentions", ylabel="private minus plain")
