@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import lib
-from lib import bounds, selective
+from lib import selective
 from lib.counterfactual import ForestClassifier, ForestRegressor, forest
 from lib.selective import curves, influences, uncertainty
 from lib.studies.suitability import online
@@ -36,7 +36,7 @@ from lib.training import (
 
 INTERPRETED = (
     *(kernels, kernel_layers, stem_loops, taps, forest, online),
-    *(bounds, curves, influences, uncertainty),
+    *(curves, influences, uncertainty),
 )
 
 
@@ -267,7 +267,7 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
         return np.r_[np.ravel(numbers), selective.accuracy_coverage(correct, score).accuracy]
 
     compiled = values()
-    called = as_python(uncertainty, influences, bounds), as_python(curves)
+    called = as_python(uncertainty, influences), as_python(curves)
     source = values()
     own = "_augrc_influence" if metric == "augrc" else "_auc_influence"
     assert {"_resampled", own} <= called[0]
@@ -308,16 +308,3 @@ def test_unfolding(as_python):
     called = as_python(taps)
     assert torch.equal(compiled, taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2)))
     assert called == {"_unfold"}
-
-
-def test_bounds_of_means(as_python):
-    rng = np.random.default_rng(5)
-    samples = (rng.random(50) < 0.9).astype(float), np.round(rng.beta(8, 1, 30), 1), np.ones(20)
-
-    def values():
-        return [end for x in samples for end in bounds.mean_bounds(x, 0.0, 1.0, 0.95)]
-
-    compiled = values()
-    called = as_python(bounds)
-    np.testing.assert_allclose(values(), compiled, rtol=0, atol=1e-9)
-    assert called == {"_quantile", "_below"}

@@ -6,11 +6,6 @@ weight 1 for each value and c for one that was not seen, at the worst that a val
 (Gaffke).  Of zeros and ones, with c = 1, that is Clopper and Pearson's limit; of many values it is
 as near to the mean as the normal one.  The upper one mirrors it.
 
-The quantile is the m with P(sum_i E_i (x_i - m) + E_0 (a - m) <= 0) = alpha, E exponential (gamma).
-Its cumulant function is K(t) = -sum_i log(1 - t (x_i - m)), whose saddlepoint makes 1 / (1 - t (x_i
-- m)) the weights of empirical likelihood, and the tail follows by Barndorff-Nielsen's formula.  No
-number is drawn.
-
 Fitted models spread what one error says over many points, so that few errors look like more.  Where
 few are seen, an end is no nearer than Clopper and Pearson's for as many as the weighted ones are
 worth, which no model touches.
@@ -30,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
+from lib.bounds import gaffke_limit, gaffke_tail
 from lib.check import as_names
 
 Array = npt.NDArray[np.float64]
@@ -197,7 +193,7 @@ def cluster_numbers(clusters: Any, n: int) -> npt.NDArray[np.int64]:
 def lower_end(units: Units, reach: Reach, clusters: Any, alpha: float) -> float:
     """A limit below the mean, not cut off at the limits of what is estimated."""
     unseen, weight, lone, fading = _side(units, reach, clusters)
-    plain = _quantile(units.values, unseen, weight, alpha)
+    plain = gaffke_limit(units.values, unseen, weight, alpha)
     if fading == 0:
         return plain
     low, high = reach.limits
@@ -209,7 +205,7 @@ def lower_end(units: Units, reach: Reach, clusters: Any, alpha: float) -> float:
 def lower_tail(units: Units, reach: Reach, clusters: Any, mean: float) -> float:
     """The alpha at which :func:`lower_end` is `mean`."""
     unseen, weight, lone, fading = _side(units, reach, clusters)
-    plain = _tail(units.values, unseen, weight, mean)
+    plain = gaffke_tail(units.values, unseen, weight, mean)
     if fading == 0:
         return plain
     low, high = reach.limits
@@ -272,67 +268,6 @@ def _counts(seen: tuple[float, float], span: float) -> tuple[float, float]:
     """Parameters of Clopper and Pearson's lower limit for as many successes as these are worth."""
     total, count = seen
     return count, max(count * span / total - count, 0.0) + 1 if total > 0 else 1.0
-
-
-def _saddle(values: Array, unseen: float, weight: float):
-    """Mean and logarithm of the tail as functions of tau, by which 1 - t y is 1 + tau u, scaled."""
-    low = min(float(values.min()), unseen)
-    scale = max(float(values.max()), unseen) - low
-    if scale <= 1e-13 * max(1.0, abs(low)):
-        return None
-    u, rest = (values - low) / scale, (unseen - low) / scale
-    count = len(u) + weight
-
-    def at(log_tau: float) -> tuple[float, float]:
-        tau = math.exp(log_tau)
-        q, p = 1 / (1 + tau * u), 1 / (1 + tau * rest)
-        mean = float(((q * u).sum() + weight * p * rest) / (q.sum() + weight * p))
-        one = 1 + tau * mean
-        k = count * math.log(one) + float(np.log(q).sum()) + weight * math.log(p)
-        square = float((((u - mean) * q) ** 2).sum()) + weight * ((rest - mean) * p) ** 2
-        r, v = -math.sqrt(max(-2 * k, 0.0)), -tau * math.sqrt(square)
-        if r > -1e-3:  # so near to the mean that the formula is a ratio of zeros
-            return mean, float(special.log_ndtr(r))
-        return mean, float(special.log_ndtr(r + math.log(v / r) / r))
-
-    return low, scale, at
-
-
-def _quantile(values: Array, unseen: float, weight: float, alpha: float) -> float:
-    """Gaffke's bound, with the weight of the unseen value."""
-    found = _saddle(values, unseen, weight)
-    if found is None:
-        return min(float(values.min()), unseen)
-    low, scale, at = found
-    # Near what a normal mean would have.
-    spread = float(values.std()) / scale
-    far = max(-float(special.ndtri(alpha)), 0.01) / math.sqrt(len(values))
-    left = math.log(far / max(spread, far)) - 0.5
-    goal, right = math.log(alpha), left + 2.0
-    while right < 300 and at(right)[1] > goal:
-        left, right = right, right + 2.0
-    while left > -300 and at(left)[1] < goal:
-        left, right = left - 2.0, left
-    root = optimize.brentq(lambda x: at(x)[1] - goal, left, right, xtol=1e-9, rtol=1e-12)
-    return low + scale * at(root)[0]
-
-
-def _tail(values: Array, unseen: float, weight: float, mean: float) -> float:
-    """P(sum E (x - mean) <= 0), at most one half: of no use above the mean."""
-    found = _saddle(values, unseen, weight)
-    if found is None:
-        return 0.0 if mean < min(float(values.min()), unseen) else 0.5
-    low, scale, at = found
-    goal = (mean - low) / scale
-    if goal <= 0:
-        return 0.0
-    if goal >= at(-30.0)[0]:
-        return 0.5
-    right = 0.0
-    while right < 300 and at(right)[0] > goal:
-        right += 5.0
-    root = optimize.brentq(lambda x: at(x)[0] - goal, -30.0, right, xtol=1e-12)
-    return math.exp(at(root)[1])
 
 
 def bounded_interval(
