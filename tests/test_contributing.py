@@ -23,7 +23,7 @@ def test_every_step_works(tmp_path):
     book = make_book(tmp_path / "copy", chapters=False)
     environment = book.environment()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = 0
+    printed = []
     for language, what, content in BLOCK.findall(TEXT):
         kind, _, name = what.partition("=")
         if kind == "test":
@@ -36,15 +36,20 @@ def test_every_step_works(tmp_path):
                 text=True,
             )
             assert run.returncode == 0, f"{content}\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}"
-            done += 1
+            printed.append(run.stdout)
             continue
         path = book.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         assert path.exists() == (kind == "append"), name
         with path.open("a", encoding="utf-8") as file:
             file.write(content)
-    assert done == 5
-    assert "✓ reproduced" in book.page("mine")
+    assert len(printed) == 4
+    assert "1 0 1 1" in printed[2]
+    assert "runner_up_gap" in printed[3]
+    page = book.page("mine")
+    assert "A chapter of mine" in page
+    assert "claim-MINE-share" in page
+    assert "✓ reproduced" in page
 
 
 def test_every_block_is_marked_and_every_guide_is_under_a_page():
