@@ -89,7 +89,7 @@ def test_same_distribution_as_scikit_learn(kind, d, classes):
 
 
 def test_trees_are_grown_until_leaves_are_pure():
-    """So a tree gives the targets that it has seen, and to points out of its bag those of others."""
+    """So a tree gives the targets that it has seen, and elsewhere those of others."""
     rng = np.random.default_rng(0)
     x, y = rng.random((500, 3)), rng.normal(size=500)
     for max_features in (1, "sqrt", 2, "all"):
