@@ -228,7 +228,7 @@ def test_forests(kind, classes, features, as_python):
 
     def predictions():
         grown = made(**options, random_state=0).fit(x, y > 0 if classes else y)
-        return np.r_[grown._mean(new), grown._mean(x), grown._trees[1]]
+        return np.r_[grown._mean(new), grown._out_of_bag(), grown._trees[1]]
 
     compiled = predictions()
     called = as_python(forest)

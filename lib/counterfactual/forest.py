@@ -2,7 +2,8 @@
 
 Doubly robust estimation fits eight forests for one interval, and the simulations of the paper
 hundreds of thousands, most on a thousand points.  There scikit-learn spends its time per tree and
-not per split.  Here one compiled function grows all trees from feature orders that are sorted once.
+not per split.  Here one compiled function grows all trees from feature orders that are sorted once,
+and gives the out-of-bag predictions along with them.
 
 The algorithm is scikit-learn's with its default settings: bootstrap samples, trees grown until
 leaves are pure, the best split among randomly drawn features by the variance (for two classes that
@@ -73,12 +74,21 @@ class _Forest(BaseEstimator):
         seeds = rng.integers(1, 2**63, size=self.n_estimators, dtype=np.uint64)
         order = np.ascontiguousarray(np.argsort(x, axis=0, kind="stable").T.astype(np.int32))
         self._trees = _grow_forest(x, y, order, counts, seeds, int(drawn))
+        self._training = x, counts, float(y.mean())
         return self
+
+    def _out_of_bag(self) -> Array:
+        """Predictions of the training points by the trees that have not seen them."""
+        x, counts, mean = self._training
+        found = _predict_forest(x, *self._trees, counts)
+        # A point that is in all bags, which takes few trees, gets the mean over them.
+        found[(counts > 0).all(axis=0)] = mean
+        return found
 
     def _mean(self, x: Any) -> Array:
         check_is_fitted(self)
         x = np.ascontiguousarray(validate_data(self, as_points(x), reset=False, dtype=np.float64))
-        return _predict_forest(x, *self._trees)
+        return _predict_forest(x, *self._trees, np.empty((0, 0), np.int32))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_trees")
@@ -286,10 +296,11 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
 
 
 @njit(cache=True, nogil=True)
-def _predict_forest(x, nodes, value, depth, root):
-    """Mean over the trees."""
+def _predict_forest(x, nodes, value, depth, root, counts):
+    """Mean over the trees; over those that have not seen a point if there are `counts`; or 0."""
     n, n_trees = len(x), len(root) - 1
-    total = np.zeros(n)
+    total, number = np.zeros(n), np.zeros(n)
+    all_trees = len(counts) == 0
     at = np.empty(_BLOCK, np.int64)
     for start in range(0, n, _BLOCK):
         size = min(_BLOCK, n - start)
@@ -301,5 +312,10 @@ def _predict_forest(x, nodes, value, depth, root):
                     node = nodes[at[k]]
                     at[k] = node.left + (x[start + k, node.feature] > node.threshold)
             for k in range(size):
-                total[start + k] += value[at[k]]
-    return total / n_trees
+                if all_trees or counts[t, start + k] == 0:
+                    total[start + k] += value[at[k]]
+                    number[start + k] += 1
+    for i in range(n):
+        if number[i] > 0:
+            total[i] /= number[i]
+    return total

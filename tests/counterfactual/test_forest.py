@@ -89,7 +89,7 @@ def test_same_distribution_as_scikit_learn(kind, d, classes):
 
 
 def test_trees_are_grown_until_leaves_are_pure():
-    """So a tree gives the targets that it has seen, and elsewhere those of others."""
+    """So a tree gives the targets that it has seen, and out of bag those of others."""
     rng = np.random.default_rng(0)
     x, y = rng.random((500, 3)), rng.normal(size=500)
     for max_features in (1, "sqrt", 2, "all"):
@@ -100,10 +100,12 @@ def test_trees_are_grown_until_leaves_are_pure():
         # A point is in the bag with probability 1 - 1/e.
         assert abs(in_bag.mean() - (1 - 1 / np.e)) < 4 * np.sqrt(0.25 / 500)
         assert np.abs(predicted[:, None] - y).min(axis=1).max() < 1e-12
+        np.testing.assert_array_equal(tree._out_of_bag()[~in_bag], predicted[~in_bag])
+        np.testing.assert_array_equal(tree._out_of_bag()[in_bag], y.mean())
 
 
-def test_predictions_by_brute_force():
-    """Each tree asked by itself: it gives the points of its bag, as drawn, their own targets."""
+def test_out_of_bag_predictions_by_brute_force():
+    """With the bags as they are drawn, and each tree asked by itself."""
     rng = np.random.default_rng(0)
     x, y = rng.random((60, 2)), rng.normal(size=60)
     forest = ForestRegressor(7, random_state=5).fit(x, y)
@@ -119,8 +121,9 @@ def test_predictions_by_brute_force():
                 node = (left if x[i, feature[node]] <= value[node] else right)[node]
             leaves.append(value[node])
         everything[i] = np.mean(leaves)
-        own = np.isclose(leaves, y[i], rtol=1e-12, atol=0)
-        assert own.tolist() == [i in bag for bag in bags]
+        unseen = [leaf for leaf, bag in zip(leaves, bags, strict=True) if i not in bag]
+        expected = np.mean(unseen) if unseen else y.mean()
+        assert forest._out_of_bag()[i] == pytest.approx(expected, abs=1e-12)
     np.testing.assert_allclose(forest.predict(x), everything, atol=1e-12)
 
 
@@ -160,8 +163,9 @@ def test_features_and_targets_that_do_not_vary():
     assert (features_of_roots(mixed) > 0).all()
     constant = ForestRegressor(10, random_state=0).fit(x, np.full(50, 0.1))
     np.testing.assert_allclose(constant.predict(x), 0.1, rtol=1e-12)
+    np.testing.assert_allclose(constant._out_of_bag(), 0.1, rtol=1e-12)
     one = ForestRegressor(10, random_state=0).fit([[1.0, 2.0]], [7.0])
-    assert one.predict([[5.0, 5.0]]) == [7.0]
+    assert one.predict([[5.0, 5.0]]) == one._out_of_bag() == [7.0]
     two = ForestClassifier(200, random_state=0).fit([[0.0], [1.0]], ["no", "yes"])
     # All of a bag of two is one point for half of the bags.
     assert two.predict_proba([[-1.0], [2.0]])[:, 1] == pytest.approx([0.25, 0.75], abs=0.1)
@@ -234,12 +238,12 @@ def test_units_do_not_matter(scale):
     unit = 2.0 ** np.round(np.log2(scale))
     first = ForestRegressor(5, random_state=1).fit(x, y)
     second = ForestRegressor(5, random_state=1).fit(x * unit, y)
-    np.testing.assert_array_equal(first.predict(x), second.predict(x * unit))
+    np.testing.assert_array_equal(first._out_of_bag(), second._out_of_bag())
     np.testing.assert_array_equal(first.predict(x + 0.1), second.predict((x + 0.1) * unit))
     other = ForestRegressor(5, random_state=1).fit(x * scale, y)
-    np.testing.assert_allclose(other.predict(x * scale), first.predict(x))
+    np.testing.assert_allclose(other._out_of_bag(), first._out_of_bag())
     shifted = ForestRegressor(5, random_state=1).fit(x + 2.0**20, y)
-    np.testing.assert_allclose(shifted.predict(x + 2.0**20), first.predict(x))
+    np.testing.assert_allclose(shifted._out_of_bag(), first._out_of_bag())
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e-7, 3.0, 1e5])
@@ -248,7 +252,7 @@ def test_units_of_targets_do_not_matter(unit):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200) / 2
     first, second = (ForestRegressor(5, random_state=1).fit(x, z) for z in (y, unit * y))
-    np.testing.assert_allclose(second.predict(x) / unit, first.predict(x))
+    np.testing.assert_allclose(second._out_of_bag() / unit, first._out_of_bag())
 
 
 def test_a_recoding_that_keeps_the_order_keeps_the_trees():
