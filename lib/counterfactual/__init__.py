@@ -60,12 +60,7 @@ from lib.counterfactual.sensitivity import (
     clipping_sensitivity,
     contamination_bounds,
 )
-from lib.counterfactual.sequences import (
-    ConfidenceSequence,
-    confidence_sequence,
-    first_exclusion,
-    optimal_rho,
-)
+from lib.counterfactual.sequences import ConfidenceSequence, confidence_sequence, optimal_rho
 from lib.counterfactual.sequential import exact_sequence, predictable_nuisances
 
 __all__ = [
@@ -99,7 +94,6 @@ __all__ = [
     "efficiency_bound",
     "estimate_from_nuisances",
     "exact_sequence",
-    "first_exclusion",
     "fit_nuisances",
     "fold_numbers",
     "influence_values",

@@ -118,11 +118,6 @@ class ForestRegressor(RegressorMixin, _Forest):
         X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64, y_numeric=True)
         return self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
 
-    @property
-    def oob_prediction_(self) -> Array:
-        """For each training point the mean over the trees that have not seen it, shape (n,)."""
-        return self._out_of_bag()
-
     def predict(self, X: Any) -> Array:
         """Mean over the trees, shape (m,), for points of shape (m, d)."""
         return self._mean(X)
@@ -162,12 +157,6 @@ class ForestClassifier(ClassifierMixin, _Forest):
         if len(self.classes_) != 2:
             raise ValueError(f"y must have two classes, got {len(self.classes_)}")
         return self._grow(np.ascontiguousarray(X), label.astype(np.float64))
-
-    @property
-    def oob_decision_function_(self) -> Array:
-        """For each training point the mean over the trees that have not seen it, shape (n, 2)."""
-        second = self._out_of_bag()
-        return np.column_stack([1 - second, second])
 
     def predict_proba(self, X: Any) -> Array:
         """Mean over the trees' fractions of the classes, shape (m, 2)."""

@@ -51,7 +51,7 @@ class Estimate:
 
     Notes
     -----
-    Points (clusters, if given) must be independent.  What the level rests on is `basis`:
+    Points (clusters, if given) must be independent.  The level rests on
 
     - *A bound*, where scores are 0 or 1, or ``score_range`` was given: Gaffke's for bounded values,
       which for answers that all count alike is Clopper and Pearson's.  It does not rest on a
@@ -124,23 +124,6 @@ class Estimate:
         seen = [p.scores[~p.abstained] for p in self.nuisances]
         same = [len(s) == 0 or np.ptp(s) <= ROUNDING * np.abs(s).max() for s in seen]
         return any(same) or self._units.stderr <= 1e-15 * float(np.abs(self.influence).max())
-
-    @property
-    def basis(self) -> str:
-        """What the level of the interval rests on, in words."""
-        if self.reach is not None:
-            low, high = self.reach.limits
-            if math.isnan(self.interval[0]):
-                return (
-                    f"nothing: the bounds lie outside {low:g} to {high:g}, so that propensities or "
-                    "the outcome model cannot be right"
-                )
-            return f"a bound for values from {low:g} to {high:g}, for any number of errors"
-        if not self._blind:
-            return f"Student's distribution with {self.degrees:.4g} degrees of freedom"
-        if self.estimator == "plug-in":
-            return "nothing: the spread of predictions does not say how wrong they are"
-        return "nothing: the scores that are seen are all equal; give score_range"
 
     @property
     def score_range(self) -> tuple[float, float] | None:

@@ -122,7 +122,8 @@ def confidence_sequence(
     Examples
     --------
     >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)
-    >>> first_exclusion(confidence_sequence(values), 0.0)
+    >>> sequence = confidence_sequence(values)
+    >>> int(sequence.n[sequence.lower > 0][0])  # zero is excluded from there on
     75
     """
     x = as_vector("influence", influence)
@@ -209,34 +210,6 @@ def optimal_rho(n: int, level: float = 0.95) -> float:
     if not u > 0:
         raise ValueError(f"level must not be so close to 0, got {level!r}")
     return math.sqrt(u / n)
-
-
-def first_exclusion(sequence: ConfidenceSequence, value: float = 0.0) -> int | None:
-    """The first sample size at which a confidence sequence excludes a value.
-
-    Parameters
-    ----------
-    sequence : ConfidenceSequence
-        It is read from its start on.
-    value : float
-        The hypothesis, for instance no difference.
-
-    Returns
-    -------
-    int or None
-        Smallest n whose interval does not hold `value` (its ends are part of it), None if all do.
-
-    Examples
-    --------
-    >>> values = np.random.default_rng(0).normal(0.3, 1.0, 500)
-    >>> first_exclusion(confidence_sequence(values), value=0.0)
-    75
-    """
-    if not isinstance(sequence, ConfidenceSequence):
-        raise TypeError(f"sequence must be a ConfidenceSequence, got {type(sequence).__name__}")
-    value = as_number("value", value, -math.inf, math.inf)
-    outside = (sequence.lower > value) | (sequence.upper < value)
-    return int(sequence.n[np.argmax(outside)]) if outside.any() else None
 
 
 def _boundary(n: npt.NDArray[np.int64], rho: float, alpha: float) -> Array:

@@ -37,7 +37,6 @@ from lib.data.errors import (
     UnknownData,
     UnsafePickle,
 )
-from lib.data.folders import load_folder
 from lib.data.images import IMAGE_SETS, ImageSet, image_files, load_images
 from lib.data.pickles import read_numpy_pickle
 from lib.data.registry import Entry, registry
@@ -101,7 +100,6 @@ __all__ = [
     "load_canary_runs",
     "load_cifar_labels",
     "load_digits",
-    "load_folder",
     "load_images",
     "load_published_folds",
     "load_sst2",

@@ -2,10 +2,9 @@
 
 Every reader of a data set returns ``(images, labels, names)``: uint8 of shape (n, height, width,
 channels), int64 of shape (n,) and the classes' names.  These files are the ones whose SHA-256 the
-registry states: what is in them is not checked again.  Archives of others, such as a user's, come
-through :func:`walk_tar`, :func:`reading` and :func:`decode_image`, which turn damage into one
-:class:`ValueError` with the file's name.  Nothing is unpickled and nothing is extracted to the
-disk: members of archives are looked up by the exact name they must have.
+registry states: what is in them is not checked again.  Damage becomes one :class:`ValueError` with
+the file's name.  Nothing is unpickled and nothing is extracted to the disk: members of archives are
+looked up by the exact name they must have.
 """
 
 import csv
@@ -208,7 +207,9 @@ def walk_tar(path: Path) -> Iterator[tuple[tarfile.TarInfo, Callable[[], bytes]]
         count = 0
         while (member := archive.next()) is not None:
             archive.members.clear()  # else every header is kept
-            require_members(path, count := count + 1)
+            count += 1
+            if count > MOST_MEMBERS:
+                raise ValueError(f"{path}: must have at most {MOST_MEMBERS:,} members, got more")
             yield member, partial(_member, path, archive, member)
         # tarfile takes a bad header for the end; the true one is a block of zeros, then more.
         complete = stream.tell() == archive.offset + tarfile.BLOCKSIZE
@@ -242,32 +243,18 @@ class _Bounded:
         left = self._most - self.tell()
         content = self._stream.read(size if 0 <= size <= left else left + 1)
         if len(content) > left:
-            raise unpacks_to_too_much(self._path)
+            raise ValueError(
+                f"{self._path}: members must unpack to at most {MOST_FACTOR} times its bytes"
+            )
         return content
 
 
-def unpacks_to_too_much(path: Path) -> ValueError:
-    """The error for an archive that is a bomb."""
-    return ValueError(f"{path}: members must unpack to at most {MOST_FACTOR} times its bytes")
-
-
-def require_members(path: Path, count: int) -> None:
-    """Raise a ValueError if an archive has too many members."""
-    if count > MOST_MEMBERS:
-        raise ValueError(f"{path}: must have at most {MOST_MEMBERS:,} members, got more")
-
-
-def require_member(path: Path, name: str, size: int) -> None:
-    """Raise a ValueError if a member of an archive is too large."""
-    if size > MOST_MEMBER:
-        raise ValueError(
-            f"{path}: member {short(repr(name))} must have at most {MOST_MEMBER:,} bytes, got "
-            f"{size:,}"
-        )
-
-
 def _member(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    require_member(path, member.name, member.size)
+    if member.size > MOST_MEMBER:
+        raise ValueError(
+            f"{path}: member {short(repr(member.name))} must have at most {MOST_MEMBER:,} bytes, "
+            f"got {member.size:,}"
+        )
     with reading(path, f"the member {member.name!r}"):
         return archive.extractfile(member).read()
 

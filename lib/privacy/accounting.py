@@ -263,33 +263,6 @@ def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) ->
     return min(apart, _by_losses(history, delta, pure=small) + rest)
 
 
-def effective_noise_multiplier(*multipliers: float) -> float:
-    """The noise multiplier of one Gaussian mechanism that equals several on the same sample.
-
-    Releasing sums with noise multipliers s_1, s_2, ... from one and the same Poisson sample costs
-    as much as one subsampled Gaussian mechanism with (s_1^-2 + s_2^-2 + ...)^(-1/2)
-    (Andrew et al. 2021, Theorem 1, for adaptive clipping).
-
-    Parameters
-    ----------
-    *multipliers : float
-        Each positive; infinity stands for a sum that is not released.
-
-    Examples
-    --------
-    >>> round(effective_noise_multiplier(1.0, 1.0), 4)
-    0.7071
-    """
-    if not multipliers:
-        raise ValueError("multipliers must hold at least one noise multiplier, got none")
-    for value in multipliers:
-        require_number("multipliers", value, above=0)
-    least = float(min(multipliers))
-    if math.isinf(least):
-        return least
-    return least / math.hypot(*(least / float(value) for value in multipliers))
-
-
 def find_noise_multiplier(
     epsilon: float,
     delta: float,

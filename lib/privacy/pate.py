@@ -78,15 +78,11 @@ class PateCost:
         From the numbers of asked and answered queries alone.
     orders : tuple of float
         The Renyi orders at which the two were smallest, in this order.
-    threshold_share : float
-        Share, in [0, 1], of the threshold checks in the data-dependent Renyi divergence at its
-        order; 0 where that is 0, NaN where it is infinite.
     """
 
     data_dependent: float
     data_independent: float
     orders: tuple[float, float]
-    threshold_share: float
 
 
 def shards(n: int, n_teachers: int, seed: int) -> list[np.ndarray]:
@@ -347,9 +343,8 @@ def pate_epsilon(
     votes = _check_run(votes, sigma1, sigma2, threshold)
     answered = as_flags("answered", answered, len(votes))
     asked, answered = _check_masks(len(votes), asked, answered)
-    checks = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
-    answers = gnmax_rdp(votes[answered], sigma2, _ORDERS)
-    total = checks + answers.sum(axis=0)
+    total = threshold_rdp(votes[asked], sigma1, threshold, _ORDERS).sum(axis=0)
+    total += gnmax_rdp(votes[answered], sigma2, _ORDERS).sum(axis=0)
     independent = np.zeros_like(_ORDERS)
     for count, sigma in ((asked.sum(), math.sqrt(2) * sigma1), (answered.sum(), sigma2)):
         if count:  # a price may be infinite, of which none is nothing
@@ -358,14 +353,10 @@ def pate_epsilon(
 
     dependent_epsilon, order = compute_epsilon(_ORDERS, total, delta)
     independent_epsilon, independent_order = compute_epsilon(_ORDERS, independent, delta)
-    best = int(np.argmin(np.abs(_ORDERS - order)))
-    spent = total[best].item()
-    share = checks[best].item() / spent if spent else 0.0
     return PateCost(
         float(dependent_epsilon),
         float(independent_epsilon),
         (float(order), float(independent_order)),
-        share,
     )
 
 

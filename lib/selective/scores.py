@@ -445,34 +445,6 @@ def deep_gamblers(probabilities: npt.ArrayLike) -> npt.NDArray:
     return -as_probabilities("probabilities", probabilities, ("n", "classes + 1"))[:, -1]
 
 
-def selective_net(selection: npt.ArrayLike) -> npt.NDArray:
-    """The selection function of one SelectiveNet, its own score.
-
-    P1 ranks SelectiveNet by the softmax response of the underlying classifier instead, each model
-    at its target coverage.  (Eq. 11 prints the sigmoid without the minus sign in the exponent: with
-    it, larger would mean rejected.)
-
-    Parameters
-    ----------
-    selection : array_like, shape (n,)
-        Output of the selection head, before or after the sigmoid: the order is the same.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-
-    References
-    ----------
-    P1, Eq. 11; Geifman and El-Yaniv (2019).
-
-    Examples
-    --------
-    >>> selective_net([2.0, -1.0]).tolist()
-    [2.0, -1.0]
-    """
-    return as_scores("selection", selection)
-
-
 def ties_broken_by(score: npt.ArrayLike, second: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """A score that ranks as the first one does, and ties of it as the second one.
 

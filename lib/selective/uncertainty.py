@@ -203,24 +203,6 @@ class Mean:
         default=None, repr=False, compare=False
     )
 
-    @property
-    def p_positive(self) -> float:
-        """One-sided p-value of "not above 0": small where the mean is surely positive.
-
-        NaN where nothing varies, which tells nothing of what might.
-        """
-        if self.few is not None:
-            low, high = 0.0, 1.0  # the smallest p whose interval is above 0, to three digits
-            for _ in range(40):
-                p = math.sqrt(max(low, 1e-12) * high)
-                low, high = (low, p) if self.interval(1 - p)[0] > 0 else (p, high)
-                if high <= 1.001 * low:
-                    break
-            return high / 2 if high < 1 else 1.0
-        if self.standard_error == 0:
-            return math.nan
-        return float(stats.t.sf(self.value / self.standard_error, self.degrees))
-
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval; NaN where nothing varies, which tells nothing of what might."""
         as_number("level", level, 0, 1)

@@ -75,12 +75,7 @@ from lib.suitability.noninferiority import (
     non_inferiority_test,
     welch_non_inferiority,
 )
-from lib.suitability.power import (
-    SampleSize,
-    non_inferiority_power,
-    required_sample_size,
-    sample_size_for,
-)
+from lib.suitability.power import SampleSize, non_inferiority_power, required_sample_size
 from lib.suitability.refined import RefinedFilter
 from lib.suitability.sequential import (
     EProcess,
@@ -89,7 +84,7 @@ from lib.suitability.sequential import (
     information_fractions,
     test_upper_bound,
 )
-from lib.suitability.signals import SIGNAL_NAMES, register_signal, signals, unregister_signal
+from lib.suitability.signals import SIGNAL_NAMES, register_signal, signals
 from lib.suitability.tipping import tipping_point
 
 __all__ = [
@@ -136,11 +131,9 @@ __all__ = [
     "prediction_powered_test",
     "register_signal",
     "required_sample_size",
-    "sample_size_for",
     "shap_values",
     "signals",
     "test_upper_bound",
     "tipping_point",
-    "unregister_signal",
     "welch_non_inferiority",
 ]

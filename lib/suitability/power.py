@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from lib.check import as_integer, as_number, require_finite
-from lib.suitability.noninferiority import as_reals, as_varied
+from lib.suitability.noninferiority import as_reals
 
 # Beyond so many standard deviations the power is 0 or 1, and scipy's noncentral t may be NaN.
 _FAR = 20.0
@@ -182,44 +182,6 @@ def required_sample_size(
         )
     size = np.array(float(n_user))
     return SampleSize(n_user, int(tests(size)), float(reached(size)))
-
-
-def sample_size_for(
-    test: Any,
-    user: Any,
-    *,
-    margin: float,
-    drop: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    n_test: int | None = None,
-    ratio: float = 1.0,
-) -> SampleSize:
-    """Find the :func:`required_sample_size` with standard deviations from pilot samples.
-
-    Parameters
-    ----------
-    test, user : array_like, shape (n,)
-        Estimated correctness of pilot samples: at least two finite numbers each, not all equal, of
-        rows that are independent of each other.
-    margin, drop, alpha, power, n_test, ratio
-        See :func:`required_sample_size`. The pilot samples' own drop is not used: a size planned
-        on an observed effect is biased.
-
-    Returns
-    -------
-    SampleSize
-
-    Examples
-    --------
-    >>> found = sample_size_for(test, user, margin=0.02, n_test=5000)
-    >>> found.n_test, found.power >= 0.8
-    (5000, True)
-    """
-    deviations = [as_varied(name, v).std(ddof=1) for name, v in (("test", test), ("user", user))]
-    return required_sample_size(
-        *deviations, margin=margin, drop=drop, alpha=alpha, power=power, n_test=n_test, ratio=ratio
-    )
 
 
 def satterthwaite(variances: list[Any], dofs: list[Any]) -> tuple[Array, Array]:

@@ -261,15 +261,6 @@ class SequentialDesign:
         """Probability of rejecting, in either direction if two-sided."""
         return float(self.crossing(drift).sum())
 
-    def expected_information(self, drift: float) -> float:
-        """Expected information when it stops, as a fraction of that at the last look.
-
-        Where information grows with the sample that is the expected fraction of the full sample;
-        with a fixed test sample it is not, but ``crossing`` gives the expected number of looks.
-        """
-        crossing = self.crossing(drift)
-        return float(1 - crossing @ (1 - self.information))
-
     def decide(self, p_values: npt.ArrayLike) -> SequentialDecision:
         """Decide from the one-sided p-values of the accumulated data at the looks so far.
 
@@ -423,11 +414,6 @@ class EProcess:
     def p_value(self) -> float:
         """1 / (largest capital so far), at most 1: a p-value that is valid at any time."""
         return math.exp(-self._largest)
-
-
-def _upper_bounds(x: Floats, level: float) -> Floats:
-    """Upper confidence bounds for the means of the rows of x, streams: by the largest capital."""
-    return _refuted(x, level, lambda log: log.cumsum(axis=-1).max(axis=-1, keepdims=True))
 
 
 def _orders(n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -81,14 +81,13 @@ def register_signal(
     Examples
     --------
     >>> import numpy as np
-    >>> @register_signal
+    >>> @register_signal(replace=True)
     ... def runner_up_gap(logits, temperature=1.0):
     ...     top = np.sort(logits / temperature, axis=1)
     ...     return top[:, -2] - top[:, -3]
     >>> table = signals([[3.0, 1.0, 0.0]], extra=["runner_up_gap"], temperature=2.0)
     >>> table.shape, float(table.loc[0, "runner_up_gap"])
     ((1, 13), 0.5)
-    >>> unregister_signal("runner_up_gap")
     """
     require_choice("replace", replace, (False, True))
     if callable(name):
@@ -96,18 +95,6 @@ def register_signal(
     if name is not None:
         _check_name(name, replace)
     return lambda function: _register(function, name, replace)
-
-
-def unregister_signal(name: str) -> None:
-    """Forget a registered signal.
-
-    Parameters
-    ----------
-    name : str
-        One that is registered.
-    """
-    _known("name", name)
-    del _REGISTERED[name]
 
 
 def _check_name(name: Any, replace: bool) -> None:

@@ -225,7 +225,8 @@ class SelectiveNet:
     """SelectiveNet at a target coverage (Geifman and El-Yaniv 2019; P1, Eq. 8 to 10).
 
     The network gives class logits f, auxiliary class logits h and a selection logit; g is the
-    sigmoid of the latter.  With r and c the batch means of l(f_i, y_i) g_i and of g_i, the loss is
+    sigmoid of the latter (Eq. 11 prints it without the minus sign).  With r and c the batch means
+    of l(f_i, y_i) g_i and of g_i, the loss is
 
         alpha (r / c + penalty max(0, coverage - c)^2) + (1 - alpha) mean l(h_i, y_i).
 
@@ -260,10 +261,11 @@ class SelectiveNet:
         + (1 - alpha) l(h_i, y_i)
 
     of one example is clipped as usual.  Without noise the mean of its gradients *is* the gradient
-    of the batch loss.  The two releases cost as much as one Gaussian mechanism, see
-    :func:`lib.privacy.effective_noise_multiplier`; :func:`lib.training.plan` makes room for them
-    in the budget.  Training without privacy uses the statistics of the realised batch without
-    noise, bounded in the same way: losses above `loss_bound` enter them as that.
+    of the batch loss.  Sums released with noise multipliers s and t from one Poisson sample cost as
+    much as one with (s^-2 + t^-2)^(-1/2) (Andrew et al. 2021, Theorem 1), for which
+    :func:`lib.training.plan` makes room in the budget.  Training without privacy uses the
+    statistics of the realised batch without noise, bounded in the same way: losses above
+    `loss_bound` enter them as that.
     """
 
     coverage: float

@@ -100,8 +100,8 @@ def test_trees_are_grown_until_leaves_are_pure():
         # A point is in the bag with probability 1 - 1/e.
         assert abs(in_bag.mean() - (1 - 1 / np.e)) < 4 * np.sqrt(0.25 / 500)
         assert np.abs(predicted[:, None] - y).min(axis=1).max() < 1e-12
-        np.testing.assert_array_equal(tree.oob_prediction_[~in_bag], predicted[~in_bag])
-        np.testing.assert_array_equal(tree.oob_prediction_[in_bag], y.mean())
+        np.testing.assert_array_equal(tree._out_of_bag()[~in_bag], predicted[~in_bag])
+        np.testing.assert_array_equal(tree._out_of_bag()[in_bag], y.mean())
 
 
 def test_out_of_bag_predictions_by_brute_force():
@@ -123,7 +123,7 @@ def test_out_of_bag_predictions_by_brute_force():
         everything[i] = np.mean(leaves)
         unseen = [leaf for leaf, bag in zip(leaves, bags, strict=True) if i not in bag]
         expected = np.mean(unseen) if unseen else y.mean()
-        assert forest.oob_prediction_[i] == pytest.approx(expected, abs=1e-12)
+        assert forest._out_of_bag()[i] == pytest.approx(expected, abs=1e-12)
     np.testing.assert_allclose(forest.predict(x), everything, atol=1e-12)
 
 
@@ -163,9 +163,9 @@ def test_features_and_targets_that_do_not_vary():
     assert (features_of_roots(mixed) > 0).all()
     constant = ForestRegressor(10, random_state=0).fit(x, np.full(50, 0.1))
     np.testing.assert_allclose(constant.predict(x), 0.1, rtol=1e-12)
-    np.testing.assert_allclose(constant.oob_prediction_, 0.1, rtol=1e-12)
+    np.testing.assert_allclose(constant._out_of_bag(), 0.1, rtol=1e-12)
     one = ForestRegressor(10, random_state=0).fit([[1.0, 2.0]], [7.0])
-    assert one.predict([[5.0, 5.0]]) == one.oob_prediction_ == [7.0]
+    assert one.predict([[5.0, 5.0]]) == one._out_of_bag() == [7.0]
     two = ForestClassifier(200, random_state=0).fit([[0.0], [1.0]], ["no", "yes"])
     # All of a bag of two is one point for half of the bags.
     assert two.predict_proba([[-1.0], [2.0]])[:, 1] == pytest.approx([0.25, 0.75], abs=0.1)
@@ -238,12 +238,12 @@ def test_units_do_not_matter(scale):
     unit = 2.0 ** np.round(np.log2(scale))
     first = ForestRegressor(5, random_state=1).fit(x, y)
     second = ForestRegressor(5, random_state=1).fit(x * unit, y)
-    np.testing.assert_array_equal(first.oob_prediction_, second.oob_prediction_)
+    np.testing.assert_array_equal(first._out_of_bag(), second._out_of_bag())
     np.testing.assert_array_equal(first.predict(x + 0.1), second.predict((x + 0.1) * unit))
     other = ForestRegressor(5, random_state=1).fit(x * scale, y)
-    np.testing.assert_allclose(other.oob_prediction_, first.oob_prediction_)
+    np.testing.assert_allclose(other._out_of_bag(), first._out_of_bag())
     shifted = ForestRegressor(5, random_state=1).fit(x + 2.0**20, y)
-    np.testing.assert_allclose(shifted.oob_prediction_, first.oob_prediction_)
+    np.testing.assert_allclose(shifted._out_of_bag(), first._out_of_bag())
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e-7, 3.0, 1e5])
@@ -252,7 +252,7 @@ def test_units_of_targets_do_not_matter(unit):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200) / 2
     first, second = (ForestRegressor(5, random_state=1).fit(x, z) for z in (y, unit * y))
-    np.testing.assert_allclose(second.oob_prediction_ / unit, first.oob_prediction_)
+    np.testing.assert_allclose(second._out_of_bag() / unit, first._out_of_bag())
 
 
 def test_a_recoding_that_keeps_the_order_keeps_the_trees():

@@ -91,7 +91,6 @@ for f in ("deep_ensemble", "mc_dropout"):
     add("selective." + f, {"probabilities": PROBABILITIES[None]})
 add("selective.log_odds", {"probabilities": PROBABILITIES})
 add("selective.energy", {"logits": LOGITS})
-add("selective.selective_net", {"selection": SCORE})
 add(
     "selective.sctd",
     {"labels": np.zeros((3, 5), int)},

@@ -67,11 +67,6 @@ add(
     delta=DELTA,
 )
 add(
-    "privacy.effective_noise_multiplier",
-    call=lambda multipliers: privacy.effective_noise_multiplier(*multipliers),
-    multipliers=((), (0.0,), (NAN,), ("a",), (-1.0,)),
-)
-add(
     "privacy.budget_table",
     dict(epsilons=[3.0], delta=1e-05, sample_rate=0.01, steps=10, members=5),
     epsilons=([0.0], ["a"], [INF], 3),

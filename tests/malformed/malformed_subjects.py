@@ -284,7 +284,6 @@ add(
     nuisances=but(([], 3, "a"), "3", "[]"),
 )
 add("counterfactual.influence_values", dict(nuisances=E.nuisances[0]))
-add("counterfactual.first_exclusion", dict(sequence=cf.confidence_sequence(a[:100])))
 add("counterfactual.fold_numbers", dict(n=20, folds=2, rng=0), folds=(1, 21, 2.5, "3"))
 F = cf.fold_numbers(200, 2, rng=0)
 add(

@@ -69,7 +69,6 @@ add(
 )
 for f in ("non_inferiority_test", "equivalence_test"):
     add("suitability." + f, dict(test=te, user=us, margin=0.05))
-add("suitability.sample_size_for", dict(test=te, user=us, margin=0.05, n_test=500), drop=MARG)
 add(
     "suitability.required_sample_size",
     dict(sd_test=0.1, sd_user=0.1, margin=0.05, n_test=500),
@@ -218,7 +217,6 @@ add(
     name=("no name", "conf_max", 3),
     replace=("yes", 1),
 )
-add("suitability.unregister_signal", dict(name="x"), name=("no such", "conf_max", 3))
 P = dict.fromkeys(("holdout_logits", "test_logits", "user_logits"), LG[:100])
 P |= dict.fromkeys(("holdout_labels", "test_labels", "user_labels"), lab[:100])
 add(

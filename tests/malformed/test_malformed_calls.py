@@ -96,7 +96,7 @@ REASONS = {
         runs.Checkpoint runs.RunStore runs.write_atomic
         runs.generator_state runs.fingerprint runs.stored_table""",
     FILES: """
-        report.read_predictions report.find_file data.load_folder data.read_numpy_pickle
+        report.read_predictions report.find_file data.read_numpy_pickle
         book.open_chapter""",
     OTHER_NAME: """
         training.plan runs.canonical""",

@@ -181,7 +181,6 @@ for f in ("deep_ensemble", "mc_dropout"):
     add(f"selective.{f}", dict(probabilities=MODELS), "probabilities@0")
 add("selective.energy", dict(logits=LOGITS), "logits", per_row="*",
     recode={"logits": OTHER_CLASSES})
-add("selective.selective_net", dict(selection=SCORE), "selection", per_row="*")
 add("selective.sctd", dict(labels=rng.integers(0, 3, (5, 40))), "labels@1", per_row="*",
     recode={"labels": {"classes renamed": lambda y: np.array([7, 0, 3])[y]}})
 add("selective.ties_broken_by", dict(score=np.round(SCORE), second=SCORE), "score second",
@@ -241,9 +240,8 @@ add("suitability.Multicalibrator.fit",
     "estimates correct groups", per_row="*", kinds={"groups": "flags"},
     call=lambda estimates, correct, groups: S.Multicalibrator(least=10).fit(
         estimates, correct, groups).predict(estimates, groups))
-for f in ("non_inferiority_test", "equivalence_test", "sample_size_for"):
-    more = dict(n_test=500) if f == "sample_size_for" else {}
-    add(f"suitability.{f}", dict(test=TESTED, user=USED, margin=0.1, **more), "test", "user")
+for f in ("non_inferiority_test", "equivalence_test"):
+    add(f"suitability.{f}", dict(test=TESTED, user=USED, margin=0.1), "test", "user")
 GROUPS = np.array(["north", "south", "west"])[rng.integers(0, 3, 70)]
 add("suitability.equivalence_between_groups", dict(estimates=TESTED, groups=GROUPS, margin=0.1),
     "estimates groups")

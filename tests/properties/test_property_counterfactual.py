@@ -47,7 +47,6 @@ def test_estimates(given_, estimator, pair, clip):
         assert math.isnan(low)
         assert math.isnan(high)
         assert math.isnan(lower) == math.isnan(higher)
-        assert narrow.basis.startswith("nothing")
     else:
         assert lower <= low <= high <= higher
         if narrow.reach is None:
@@ -159,7 +158,7 @@ def test_quality_and_score_sum_to_what_is_observed(given_, clip):
     assert theta.value + psi.value == pytest.approx(seen.mean(), abs=1e-12)
     low, high = theta.interval
     if math.isnan(low):
-        assert theta.basis.startswith("nothing")
+        assert math.isnan(high)
     elif theta.reach is None:
         assert low <= theta.value <= high
         assert 0 <= theta.p_value <= 1
@@ -293,10 +292,6 @@ def test_confidence_sequences(seed, n, pair, shift):
     assert narrow.upper[-1] - narrow.centre[-1] > fixed * math.sqrt(
         max(0.0, -2 * math.log(2 * (1 - pair[0])))
     )
-    first = cf.first_exclusion(narrow, 0.5)
-    later = cf.first_exclusion(wide, 0.5)
-    assert first is None or later is None or first <= later
-    assert first is not None or later is None
 
 
 @check

@@ -16,14 +16,14 @@ REASONS = {
         LabelsTest MonitorDecision NonInferiority Offset PredictionPowered SampleSize
         SequentialDecision Answers PateCost PublishedCost""",
     "a table of names": """
-        ACCOUNTANTS CALIBRATIONS LEARNERS SIGNAL_NAMES register_signal unregister_signal""",
+        ACCOUNTANTS CALIBRATIONS LEARNERS SIGNAL_NAMES register_signal""",
     "a model or a learner, which has no order of points to forget": """
         Attack LiRA CorrectnessEstimator RefinedFilter make_estimator shap_values fit_nuisances
         learner_pair ForestClassifier ForestRegressor SuperLearnerClassifier SuperLearnerRegressor
         counterfactual_score counterfactual_difference mixed_difference insert_canaries
         predictable_nuisances select_worst""",
     "passes its numbers to one that has a property test": """
-        influence_values sample_size_for labels_test tipping_point anova_table budget_table
+        influence_values labels_test tipping_point anova_table budget_table
         gaussian_lower_bound""",
     "has closed forms or a definition that its own tests hold it to": """
         error_free_bound trials_needed confident_gnmax group_guarantee joint_epsilon

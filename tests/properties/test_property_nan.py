@@ -28,7 +28,6 @@ from lib.privacy import (
     PrivacyLedger,
     RandomizedResponse,
     SampledGaussian,
-    effective_noise_multiplier,
 )
 from lib.studies.suitability.experiment import decision_metrics
 
@@ -163,7 +162,6 @@ CALLS = {
         {"influence": SCORE, "level": 0.9, "rho": 0.3, "low": -9.0},
     ),
     "optimal_rho": (cf.optimal_rho, {"n": 10, "level": 0.9}),
-    "effective_noise_multiplier": (lambda one: effective_noise_multiplier(one, 2.0), {"one": 1.0}),
     "PrivacyLedger.epsilon": (ledger, {"sample_rate": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}),
     "LaplaceLabels": (
         lambda scale, delta: LaplaceLabels(scale).epsilon(delta),

@@ -36,7 +36,7 @@ REASONS = {
         audit.rate_of_epsilon audit.trials_needed audit.true_best_epsilon audit.EpsilonPosterior
         counterfactual.default_clip counterfactual.fold_numbers counterfactual.optimal_rho
         privacy.PrivacyLedger privacy.SampledGaussian privacy.TradeOff privacy.budget_table
-        privacy.draw_trials privacy.effective_noise_multiplier privacy.find_noise_multiplier
+        privacy.draw_trials privacy.find_noise_multiplier
         privacy.group_guarantee privacy.joint_epsilon privacy.label_guarantee
         privacy.multi_stage_parts privacy.selection_epsilon privacy.selection_noise_multiplier
         privacy.shards privacy.smooth_noise_rdp privacy.trade_off
@@ -54,12 +54,10 @@ REASONS = {
         counterfactual.Metric counterfactual.PositivityWarning privacy.Answers privacy.PateCost
         privacy.PublishedCost""",
     OBJECTS: """
-        suitability.register_signal suitability.unregister_signal suitability.tipping_point
-        audit.Attack counterfactual.first_exclusion counterfactual.learner_pair
-        counterfactual.Nuisances""",
+        suitability.register_signal suitability.tipping_point audit.Attack
+        counterfactual.learner_pair counterfactual.Nuisances""",
     LOOKS: """
-        suitability.SequentialDesign.crossing suitability.SequentialDesign.power
-        suitability.SequentialDesign.expected_information""",
+        suitability.SequentialDesign.crossing suitability.SequentialDesign.power""",
 }
 WITHOUT = {name for names in REASONS.values() for name in names.split()}
 

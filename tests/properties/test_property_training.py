@@ -16,7 +16,6 @@ from lib.privacy import (
     PrivacyLedger,
     RandomizedResponse,
     SampledGaussian,
-    effective_noise_multiplier,
     find_noise_multiplier,
     posterior,
     project_to_simplex,
@@ -83,18 +82,6 @@ def test_the_noise_found_is_monotone():
         assert found == sorted(found)
         assert len(set(found)) == len(values)
     assert find_noise_multiplier(**base, releases=3) > find_noise_multiplier(**base)
-
-
-@check
-@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=6), seeds)
-def test_effective_noise(multipliers, seed):
-    together = effective_noise_multiplier(*multipliers)
-    assert 0 < together <= min(multipliers) * (1 + 1e-12)
-    assert together * math.sqrt(len(multipliers)) >= min(multipliers) * (1 - 1e-12)
-    shuffled = np.random.default_rng(seed).permutation(multipliers).tolist()
-    assert effective_noise_multiplier(*shuffled) == pytest.approx(together, rel=1e-12)
-    assert effective_noise_multiplier(*multipliers, math.inf) == pytest.approx(together)
-    assert effective_noise_multiplier(*multipliers, 1.0) < together
 
 
 @check

@@ -41,7 +41,6 @@ def test_all_scores_prefer_a_sure_point():
     assert np.diff(selective.mc_dropout([p, p]))[0] < 0
     assert np.diff(selective.self_adaptive_training([[0.9, 0, 0.1], [0.4, 0, 0.6]]))[0] < 0
     assert np.diff(selective.deep_gamblers([[0.9, 0, 0.1], [0.4, 0, 0.6]]))[0] < 0
-    assert selective.selective_net([2.0, -1.0]).tolist() == [2.0, -1.0]
 
 
 def test_ensembles_average_probabilities_first(p):

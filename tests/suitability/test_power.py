@@ -6,12 +6,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestIndPower
 
 from lib.suitability.noninferiority import welch_non_inferiority
-from lib.suitability.power import (
-    SampleSize,
-    non_inferiority_power,
-    required_sample_size,
-    sample_size_for,
-)
+from lib.suitability.power import SampleSize, non_inferiority_power, required_sample_size
 
 
 @pytest.mark.parametrize("n", [2, 5, 40, 300])
@@ -179,17 +174,6 @@ def test_too_few_test_samples(n_test, power):
         required_sample_size(0.12, 0.1, margin=0.02, n_test=int(enough) - 1, power=power)
 
 
-def test_pilot_samples():
-    rng = np.random.default_rng(0)
-    test, user = rng.beta(8, 2, 200), rng.beta(3, 2, 70)
-    options = {"margin": 0.04, "drop": 0.01, "alpha": 0.1, "power": 0.9}
-    assert sample_size_for(test, user, **options, n_test=900) == required_sample_size(
-        test.std(ddof=1), user.std(ddof=1), **options, n_test=900
-    )
-    # Their own drop plays no part.
-    assert sample_size_for(test, user - 0.25, **options) == sample_size_for(test, user, **options)
-
-
 GOOD = {"sd_test": 0.1, "sd_user": 0.1, "margin": 0.05}
 
 
@@ -221,8 +205,3 @@ def test_bad_input_for_the_size(options, message):
 def test_bad_input_for_the_power(arguments, message):
     with pytest.raises(ValueError, match=message):
         non_inferiority_power(*arguments)
-
-
-def test_a_pilot_that_never_varies_says_nothing_of_a_size():
-    with pytest.raises(ValueError, match=r"^user must vary, got 5 times 0\.9"):
-        sample_size_for([0.8, 0.9], [0.9] * 5, margin=0.05)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lib.suitability import signals
-from lib.suitability.signals import register_signal, unregister_signal
+from lib.suitability.signals import register_signal
 
 registry = sys.modules["lib.suitability.signals"]  # the package's name is the function's
 
@@ -46,8 +46,6 @@ def test_the_three_ways_to_register():
     np.testing.assert_array_equal(table["third"], 3 * z[:, 0] + 1.0)
     np.testing.assert_array_equal(table["plain"], z[:, 0])
     np.testing.assert_array_equal(signals(z, extra=iter(["plain"]))["plain"], z[:, 0])
-    unregister_signal("named")
-    assert list(registry._REGISTERED) == ["plain", "third"]
 
 
 def test_index_and_integers_and_booleans():
@@ -164,9 +162,3 @@ def test_bad_values(values):
     register_signal("bad")(lambda z: values)
     with pytest.raises(ValueError, match="bad must"):
         signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])
-
-
-@pytest.mark.parametrize("name", ["absent", "energy", None, ["x"]])
-def test_unregister_unknown(name):
-    with pytest.raises(ValueError, match=r"name must name registered signals \(none so far\)"):
-        unregister_signal(name)

@@ -11,7 +11,6 @@ from lib.privacy.accounting import (
     PrivacyLedger,
     SampledGaussian,
     budget_table,
-    effective_noise_multiplier,
     find_noise_multiplier,
     group_guarantee,
     joint_epsilon,
@@ -193,15 +192,6 @@ def test_pure_mechanisms_alone_or_none_of_them():
 def test_releases_share_the_budget():
     sigma = find_noise_multiplier(3.0, 1e-4, 0.1, 100, releases=5)
     assert sigma == find_noise_multiplier(3.0, 1e-4, 0.1, 500)
-
-
-def test_effective_multiplier_of_two_sums_from_one_sample():
-    """Two unit-sensitivity sums with noise 2 and 3 are one vector whose noise is whitened."""
-    effective = effective_noise_multiplier(2.0, 3.0)
-    shift = np.array([1 / 2.0, 1 / 3.0])  # the change in units of each sum's noise
-    assert effective == pytest.approx(1 / np.linalg.norm(shift))
-    assert effective_noise_multiplier(2.0, math.inf) == 2.0
-    assert effective_noise_multiplier(math.inf) == math.inf
 
 
 def test_special_ledgers():

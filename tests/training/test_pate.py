@@ -300,7 +300,6 @@ def test_epsilon_is_of_the_realised_cost():
     order = cost.orders[0]
     checks = threshold_rdp(votes[run.asked], 30.0, 120.0, [order]).sum()
     spent = checks + gnmax_rdp(votes[run.answered], 20.0, [order]).sum()
-    assert cost.threshold_share == pytest.approx(checks / spent)
     converted = spent + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
     assert cost.data_dependent == pytest.approx(converted)
     # What was not asked costs nothing; all other things equal, asking more costs more.
@@ -448,11 +447,10 @@ def test_nothing_asked_or_nothing_answered():
     answers = confident_gnmax(empty, 1.0, 1.0, 1.0, seed=0)
     assert answers.labels.shape == answers.answered.shape == answers.asked.shape == (0,)
     cost = pate_epsilon(empty, 1.0, 1.0, 1.0, 1e-5, [])
-    assert (cost.data_dependent, cost.data_independent, cost.threshold_share) == (0, 0, 0)
+    assert (cost.data_dependent, cost.data_independent) == (0, 0)
     # Asked in vain, which is not free.
     refused = pate_epsilon([[3, 2]], 1.0, 1.0, 4.0, 1e-5, NOBODY)
     assert refused.data_dependent > 0
-    assert refused.threshold_share == 1
     assert pate_epsilon([[3, 2]], 1.0, 1.0, 4.0, 1e-5, NOBODY, NOBODY).data_dependent == 0
 
 
