@@ -160,7 +160,7 @@ class Executed:
         for part in (part for parts in found.values() for part in parts):
             if part["kind"] != "other":
                 del part["output"]
-        return {source: parts for source, parts in found.items() if parts}
+        return found
 
 
 def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:

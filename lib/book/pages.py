@@ -113,10 +113,22 @@ class Page:
         own = shown_by(cell)
         if self.run is None:
             return own
-        kept = self.run.get("shown", {}).get(fingerprint(cell["source"]))
+        kept = self._kept.get(fingerprint(cell["source"]))
         if kept is not None:
             return kept
         return [part for part in own if part["kind"] != "note"] + self._unplaced(cell["source"])
+
+    @cached_property
+    def _kept(self) -> Mapping[str, list[dict[str, Any]]]:
+        """What the record kept of cells, if with it each claim stands on the page once."""
+        shown = {} if self.run is None else self.run.get("shown", {})
+        parts = (
+            part
+            for cell in self.done.cells
+            for part in shown.get(fingerprint(cell["source"]), shown_by(cell))
+        )
+        ids = [i for part in parts for i in part.get("ids", [part.get("id")]) if i]
+        return shown if sorted(ids) == sorted(v["id"] for v in self.done.verdicts) else {}
 
     @cached_property
     def _placed(self) -> set[str]:
@@ -245,11 +257,12 @@ class Page:
 
     @cached_property
     def mixed(self) -> bool:
-        """Whether the page has printed lines of this build, since its record kept none."""
-        parts = (part for cell in self.done.cells for part in self.parts(cell))
-        return "shown" not in (self.run or {"shown": ()}) and any(
-            part["kind"] == "other" for part in parts
+        """Whether a page of a record has printed lines of this build, since it kept none."""
+        cells = [cell for cell in self.done.cells if fingerprint(cell["source"]) not in self._kept]
+        parts = (
+            part for cell in cells for part in shown_by(cell) if "remove-cell" not in cell["tags"]
         )
+        return self.run is not None and any(part["kind"] == "other" for part in parts)
 
 
 def _names(source: str) -> Iterator[re.Pattern]:
