@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
 from lib.book import bibliography
+from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
@@ -259,6 +260,11 @@ def _slices(env: Any) -> str:
     """The gpu profile in slices."""
     env.note_dependency(str(Path(env.app.srcdir, "records", "rehearsal.json")))
     return slices_html(Path(env.app.srcdir))
+
+
+def _beside(env: Any) -> str:
+    """The claims that this build and a record settle at the same size."""
+    return beside_html(env.app.companion_pages)
 
 
 def _claim(env: Any, name: str) -> nodes.Node:
@@ -573,6 +579,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("build-status", _directive(_status))
     app.add_directive("measured", _directive(_measured, 1))
     app.add_directive("slices", _directive(_slices))
+    app.add_directive("beside", _directive(_beside))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
