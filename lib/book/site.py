@@ -403,14 +403,14 @@ def _shows(node: ast.stmt) -> bool:
 
 # Here and not in lib.book.execute, which imports more than papermill should wait for.
 VALUE_MIME = "application/vnd.companion.value+json"
-_VALUE = re.compile(r"\{value\}`([^`]+)`")
+VALUE = re.compile(r"\{value\}`([^`]+)`")
 
 
 def quoted_values(book: Path) -> dict[str, set[str]]:
     """Names of the values that the book's prose quotes, by chapter."""
     found: dict[str, set[str]] = {}
     for path in (*book.glob("*.md"), *book.glob("*.py")):
-        for quoted in _VALUE.findall(path.read_text(encoding="utf-8")):
+        for quoted in VALUE.findall(path.read_text(encoding="utf-8")):
             chapter, _, name = quoted.partition(":")[0].rpartition(".")
             found.setdefault(chapter, set()).add(name)
     return found
@@ -442,7 +442,7 @@ def with_values(
     """Put the numbers into a notebook's prose, where only a book understands ``{value}``."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = plain_roles(_VALUE.sub(lambda found: resolve(found[1]), cell.source))
+            cell.source = plain_roles(VALUE.sub(lambda found: resolve(found[1]), cell.source))
     return notebook
 
 
