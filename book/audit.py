@@ -572,8 +572,6 @@ chapter.values(allowed=1 - level, delta=delta)
 # [What holds, and what does not](#what-holds-and-what-does-not), and [what to
 # do](#if-you-audit-tomorrow), stand above. [What an audit of trained models
 # sees](audit_trainings.py), and what it does not, is the next page.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

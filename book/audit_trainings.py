@@ -641,8 +641,6 @@ chapter.values(
 # held-out Clopper-Pearson audit misses a true $\epsilon$ of less than
 # {value}`audit_trainings.seen_held:.1f` times the claimed one in more than
 # {value}`audit_trainings.unnoticed:.0%` of the audits.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -248,8 +248,6 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above; the tables
 # say what it costs not to search at all.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -591,8 +591,6 @@ chapter.values(
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
 # [How far such an estimate can be trusted](counterfactual_limits.py), also on real images, is the
 # next page.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -693,8 +693,6 @@ chapter.values(volatile=True, trained_seconds=took)
 # ## Summary
 #
 # [What holds, and what does not](#what-holds-and-what-does-not), stands above.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -604,8 +604,6 @@ chapter.values(
 # [What holds, and what does not](#what-holds-and-what-does-not), stands above. At the strictest
 # budget {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
 # {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was meant.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

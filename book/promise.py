@@ -232,8 +232,6 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #   {value}`promise.few:,d` (without noise {value}`promise.noiseless_few:.1%`).
 # - Model and threshold on the same people spend {value}`promise.same_people:.2f` together, on
 #   different ones the larger of both.
-#
-# All numbers of this page that do not depend on the machine:
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

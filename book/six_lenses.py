@@ -593,8 +593,6 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # - Had neither abstained, the private model's accuracy minus the competitor's would be
 #   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
 #   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].
-#
-# All numbers of this page that do not depend on the machine:
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -650,8 +650,6 @@ if len(partition_seeds) > 1:
 # distribution is {value}`suitability.main_ood_roc_auc:.3f`. What the guarantee is worth, and what
 # labels add, is [on the next page](suitability_guarantee.py); what other methods do,
 # [on the one after](suitability_peers.py).
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

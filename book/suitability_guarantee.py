@@ -108,7 +108,7 @@ for text in notes[:1]:
 #
 # - Take labels of the user's data, drawn at random: {py:obj}`lib.suitability.labels_for_power` says
 #   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
-# - With many labels ({value}`suitability_guarantee@build.few_errors` errors or more among them) and
+# - With many labels ({value}`suitability_guarantee.few_errors` errors or more among them) and
 #   many rows without, use {py:obj}`~lib.suitability.prediction_powered_test` if a level that is
 #   approximate will do: in the simulation {value}`suitability_guarantee.flattered_powered:.1%`.
 # - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
@@ -635,8 +635,6 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 # ## Summary
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -452,8 +452,6 @@ for d in ("fmow", "rxrx1"):
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above: the
 # guarantee is about data that represent their population, and only rows that neither party chose
 # can show that they do.
-#
-# Numbers of *this build* that do not depend on the machine (the text quotes the largest run):
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -427,8 +427,6 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 #   little sooner, for nearly as many labels. Which rows are labelled matters little at this
 #   accuracy.
 # - Decide by what comes after an alarm, not by what raised it.
-#
-# All numbers of this page that do not depend on the machine:
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -342,8 +342,6 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 #   otherwise says what it lacks.
 # - Every bound on this page has one assumption that no file can prove, written below it: labelled
 #   rows drawn at random, members decided by coins, abstention that depends on the features alone.
-#
-# All numbers of this page that do not depend on the machine:
 
-# %% tags=["hide-cell", "expect-numbers"]
+# %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

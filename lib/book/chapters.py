@@ -1,15 +1,18 @@
 """Chapters as files: where they are, what they hold."""
 
 import json
-from collections.abc import Sequence
+import math
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jupytext
 import nbformat
+import yaml
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from lib.book.parameters import Parameter, ParameterError, parse_parameters
+from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.data.untrusted import read_yaml
 
 PROFILES = ("quick", "standard", "gpu")
@@ -89,3 +92,24 @@ def profile_parameters(params: Path, profile: str, chapter: str) -> dict[str, An
     if not isinstance(content, dict):
         raise ParameterError(f"{path} must map names to values, not {type(content).__name__}")
     return content
+
+
+def reproducing(
+    chapter: str, params: Path, declared: Sequence[Parameter], given: Mapping[str, Any]
+) -> str:
+    """The papermill command that executes a chapter with the parameters of a run.
+
+    It names a file of `params` if one gives them; a parameter that is newer than the run is left
+    as the file has it.
+    """
+    start = f"papermill book/{chapter}.py out.ipynb"
+    if not given:
+        return start
+    for profile in PROFILES:
+        if (params / profile / f"{chapter}.yml").exists():
+            found = validate_parameters(declared, profile_parameters(params, profile, chapter))
+            if {name: found.get(name) for name in given} == dict(given):
+                return f"{start} -f params/{profile}/{chapter}.yml"
+    # As YAML, which reads 1e-05 as text; quoted, since values are whatever was given.
+    style = {"default_flow_style": True, "sort_keys": False, "width": math.inf}
+    return f"{start} -y {shlex.quote(yaml.safe_dump(dict(given), **style).strip())}"

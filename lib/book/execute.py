@@ -59,8 +59,19 @@ FIGURE_MIME = "application/vnd.companion.figure+json"
 CELLS_MIME = "application/vnd.companion.cells+json"
 VERDICT_MIME = "application/vnd.companion.verdict+json"
 USED_MIME = "application/vnd.companion.used+json"
-OWN_MIMES = (CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME, USED_MIME)
-_FORMAT = 5  # of the cached files
+NOTE_MIME = "application/vnd.companion.note+json"
+PARAMETERS_MIME = "application/vnd.companion.parameters+json"
+#: What an output is to a page, by a key of its data, and what of these says how it is shown.
+PARTS = {
+    FIGURE_MIME: ("figure", "name", "aside"),
+    TABLE_MIME: ("table", "name", "aside", "texts"),
+    VERDICT_MIME: ("verdict", "id"),
+    CELLS_MIME: ("cells", "ids", "caption"),
+    NOTE_MIME: ("note", "text"),
+    PARAMETERS_MIME: ("parameters",),
+}
+OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
+_FORMAT = 6  # of the cached files
 # Parameters, claims, records, data: each says itself what is wrong.
 _USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -131,18 +142,43 @@ class Executed:
         }
 
     @property
-    def outputs_of_figures(self) -> dict[str, dict[str, Any]]:
-        """The outputs that show figures, by the figures' names."""
-        return {data[FIGURE_MIME]["name"]: data for data in self._outputs(FIGURE_MIME)}
-
-    @property
     def figures(self) -> dict[str, dict[str, str]]:
         """The figures shown, by name: ``svg``, ``alt`` and ``caption``."""
         found = {}
-        for name, output in self.outputs_of_figures.items():
+        for output in self._outputs(FIGURE_MIME):
             about, svg = output[FIGURE_MIME], svg_of(output["text/html"])
-            found[name] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
+            found[about["name"]] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
         return found
+
+    @property
+    def shown(self) -> dict[str, list[dict[str, Any]]]:
+        """What each code cell shows, by the fingerprint of its source: see :func:`shown_by`.
+
+        Of what has a kind only how it is shown: the content is in `figures`, `tables`, `verdicts`.
+        """
+        found = {fingerprint(cell["source"]): shown_by(cell) for cell in self.cells}
+        for part in (part for parts in found.values() for part in parts):
+            if part["kind"] != "other":
+                del part["output"]
+        return found
+
+
+def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What an executed cell shows, in order, each with its ``kind`` and the ``output`` itself.
+
+    The kinds are those of `PARTS`, and ``other``: printed lines, moving figures.
+    """
+    found = []
+    for output in cell["outputs"]:
+        data = output.get("data", {})
+        mime = next((mime for mime in PARTS if mime in data), "")
+        if mime and "text/plain" in data:  # the verdicts on cells of a table only stand beside it
+            kind, *keys = PARTS[mime]
+            about = {key: data[mime][key] for key in keys if key in data[mime]}
+            found.append({"kind": kind, "output": output} | about)
+        elif "data" not in output or not data.keys() <= set(OWN_MIMES):
+            found.append({"kind": "other", "output": output})
+    return found
 
 
 def execute_book(book: Path, profile: str) -> dict[str, Executed]:

@@ -1,8 +1,8 @@
 """Recorded runs: results too long for a build, kept in the repository as text.
 
 ``book/records/<profile>/<chapter>.json`` holds the values, tables, figures and verdicts of one
-execution with everything that produced it: parameters, fingerprints of code and
-data, versions, hardware, date and duration. Pages show those of the largest run first.
+execution, what its cells showed beside them, and everything that produced it: parameters,
+fingerprints of code and data, versions, hardware, date and duration. A page shows the largest run.
 A chapter's other parameter files, ``params/<profile>/<chapter>.<variant>.yml``, have records beside
 it, ``<chapter>.<variant>.json``; the run is then named ``<profile>.<variant>``.
 Figures are SVG, compressed.
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _FIELDS = {
     *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
     *("packages", "hardware", "finished", "seconds", "source", "figures", "commit", "used"),
+    "shown",
 }
-_OPTIONAL = {"used"}  # older records have none
+_OPTIONAL = {"used", "shown"}  # older records have none
 
 #: Profiles whose runs may be recorded, the larger first.
 LARGEST_FIRST = ("gpu", "standard")

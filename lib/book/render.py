@@ -2,6 +2,8 @@
 
 import base64
 import html
+import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +23,7 @@ from lib.book.claims import (
     Claim,
 )
 from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
+from lib.book.parameters import Parameter
 from lib.book.records import by_size
 from lib.book.words import caption_text, number_text, powers, scale_text
 from lib.data.untrusted import csv_text
@@ -115,11 +118,15 @@ def note_html(text: str) -> str:
 
     What stands between backticks is set as code.
     """
-    parts = re.split(r"`([^`]+)`", html.escape(text))
-    parts = [f"<code>{p}</code>" if i % 2 else powers(p) for i, p in enumerate(parts)]
-    inside, *items = "".join(parts).split("\n- ")
+    inside, *items = code_spans(text).split("\n- ")
     inside += f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>" if items else ""
     return f"<div class='companion-note' role='note'>{inside}</div>"
+
+
+def code_spans(text: str) -> str:
+    """HTML of a text in which what stands between backticks is code."""
+    parts = re.split(r"`([^`]+)`", html.escape(text))
+    return "".join(f"<code>{p}</code>" if i % 2 else powers(p) for i, p in enumerate(parts))
 
 
 def figure_html(svg: bytes, name: str, alt: str, caption: str, aside: str = "") -> str:
@@ -142,6 +149,32 @@ def image_html(svg: bytes, alt: str) -> str:
     return f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
 
 
+def parameters_html(declared: Sequence[Parameter], given: Mapping[str, Any], command: str) -> str:
+    """The parameters of a run, folded, and the command that reproduces it."""
+    rows = parameter_rows(declared, given)
+    command = re.sub(r"^(papermill \S+ \S+) (-f \S+)$", r"\1 \\\n    \2", command)
+    table = (
+        table_html(rows, longest=math.inf)
+        if len(rows)
+        else "<p>This chapter has no parameters.</p>"
+    )
+    return folded(
+        "Parameters in effect and how to reproduce this page",
+        f"{table}<p>From the root of the repository:</p><pre>{html.escape(command)}</pre>",
+        "companion-parameters",
+    )
+
+
+def parameter_rows(declared: Sequence[Parameter], given: Mapping[str, Any]) -> pd.DataFrame:
+    """Name, value, allowed values and meaning of the parameters that a run had."""
+    rows = [
+        (p.name, json.dumps(given[p.name]), f"{p.kind} {p.allowed}", p.meaning.replace("`", ""))
+        for p in declared
+        if p.name in given
+    ]
+    return pd.DataFrame(rows, columns=["parameter", "value", "allowed", "meaning"])
+
+
 def above_html(name: str) -> str:
     """What stands where a figure is made that the page has shown before."""
     return (
@@ -158,13 +191,6 @@ def csv_link(frame: pd.DataFrame, file_name: str) -> str:
         f"<p class='companion-download'><a download='{name}' "
         f"href='data:text/csv;base64,{content}'>Download this table as CSV</a></p>"
     )
-
-
-def _recorded(found: Found | None, unit: str) -> str:
-    """Value, interval and mark of what one run found; runs may differ."""
-    if not found:
-        return "–"
-    return f"{_value(found, unit)}{_interval(found)} {_mark(found['verdict'])}"
 
 
 def _value(found: Found, unit: str) -> str:
@@ -195,53 +221,103 @@ def _chip(verdict: str) -> str:
     return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
 
 
-def claim_html(claim: Claim, verdict: Found, recorded: Runs) -> str:
-    """A verdict on a line, of the largest run where it was decided; the rest opens beneath it."""
-    found, _ = largest_run(verdict, recorded)
-    kind, _ = _MARKS[found["verdict"]]
+@dataclass(frozen=True)
+class Settled:
+    """The verdict on a claim, the run that it is of, and the recorded runs that say otherwise."""
+
+    found: Found
+    run: str
+    otherwise: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word."""
+        return self.found["verdict"]
+
+
+THIS_BUILD = "this build"
+
+
+def settled(verdict: Found, recorded: Runs) -> Settled:
+    """The verdict of the largest recorded run that covers a claim, else of this build.
+
+    A record that decides nothing, since it kept no interval, gives way to a build that does. Where
+    neither covers the claim, the largest recorded run says why.
+    """
+    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
+    known = {name: recorded[name] for name in by_size(recorded) if recorded[name]}
+    for name, found in known.items():
+        if found["verdict"] == NOT_RUN:
+            continue
+        if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
+            continue
+        others = (run_words(other) for other, of in known.items() if _differ(found, of))
+        return Settled(found, run_words(name), tuple(others))
+    if known and verdict["verdict"] == NOT_RUN:
+        name, found = next(iter(known.items()))
+        return Settled(found, run_words(name))
+    return Settled(verdict, THIS_BUILD)
+
+
+def _elsewhere(of: Settled, here: str) -> str:
+    """The run that a verdict is of, if a page of the run `here` shows it; nothing without one."""
+    return f" <small>{html.escape(of.run)}</small>" if here not in ("", of.run) else ""
+
+
+def claim_html(claim: Claim, of: Settled, here: str = "") -> str:
+    """A verdict on a line, on a page of the run `here`; the rest opens beneath it."""
+    found = of.found
+    kind, _ = _MARKS[of.verdict]
     ours = f"ours {_value(found, claim.unit)}"
     if claim.measures:
         ours = f"{html.escape(claim.measures)}: {_value(found, claim.unit)}"
     paper = "" if claim.reported is None else f"paper {_reported(claim)} | "
-    values = "not run" if found["verdict"] == NOT_RUN else paper + ours
+    values = "not run" if of.verdict == NOT_RUN else paper + ours + _elsewhere(of, here)
     return (
         f"<details class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
-        f"<summary>{_mark(found['verdict'])} <span class='claim-words'>{_words(claim)}</span> "
+        f"<summary>{_mark(of.verdict)} <span class='claim-words'>{_words(claim)}</span> "
         f"<span class='claim-values'>{values}</span></summary>"
-        f"<p class='claim-head'>{_chip(found['verdict'])} {claim.paper}, "
-        f"{html.escape(claim.place)}</p>{_details(claim, verdict, recorded)}</details>"
+        f"<p class='claim-head'>{_chip(of.verdict)} {claim.paper}, "
+        f"{html.escape(claim.place)}</p>{_details(claim, of)}</details>"
     )
 
 
-def verdicts_html(
-    claims: Sequence[Claim], verdicts: Mapping[str, Found], recorded: Mapping[str, Runs]
-) -> str:
-    """Table of several verdicts, folded where it is long; `recorded` are the runs by claim."""
-    rows = "".join(_row(claim, verdicts[claim.id], recorded[claim.id]) for claim in claims)
+def verdict_text(claim: Claim, found: Found) -> str:
+    """A verdict on a line of plain text, as a kernel shows it."""
+    ours = found["value"] if found.get("shown") is None else found["shown"]
+    value = found["reason"] if ours is None else f"ours {number_text(ours, claim.unit)}"
+    if claim.reported is not None:
+        value = f"paper {number_text(claim.reported, claim.unit)}, {value}"
+    _, mark = _MARKS[found["verdict"]]
+    return f"{mark} {claim.id}: {found['verdict']}: {claim.short or claim.claim} ({value})"
+
+
+def verdicts_html(claims: Sequence[Claim], verdicts: Mapping[str, Settled], here: str = "") -> str:
+    """Table of several verdicts on a page of the run `here`, folded where it is long."""
+    rows = "".join(_row(claim, verdicts[claim.id], here=here) for claim in claims)
     table = _scrolling("Verdicts", _heads(_HEAD), rows, also=" companion-ledger")
     if len(claims) <= LONGEST:
         return table
-    largest = [largest_run(verdicts[claim.id], recorded[claim.id])[0] for claim in claims]
-    return folded(f"{len(claims)} verdicts: {counts_text(largest)}", table, "companion-cells")
+    counts = counts_text(verdicts[claim.id] for claim in claims)
+    return folded(f"{len(claims)} verdicts: {counts}", table, "companion-cells")
 
 
 _HEAD = ("Verdict", "Claim", "Paper", "Ours")
 
 
-def _row(claim: Claim, verdict: Found, recorded: Runs, address: str = "") -> str:
+def _row(claim: Claim, of: Settled, address: str = "", here: str = "") -> str:
     """A claim in a table of verdicts; its verdict leads to an `address` where there is one."""
-    found, _ = largest_run(verdict, recorded)
-    chip = _chip(found["verdict"])
+    chip = _chip(of.verdict)
     chip = f"<a href='{address}'>{chip}</a>" if address else chip
     place = claim.place[:1].upper() + claim.place[1:]
     measured = f"{html.escape(claim.measures)}: " if claim.measures else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{chip}</td><td><details class='claim-more'>"
         f"<summary>{_words(claim)} <span class='claim-why'>{html.escape(place)}"
-        f"{'*' * claim.revised}</span></summary>{_details(claim, verdict, recorded)}</details></td>"
+        f"{'*' * claim.revised}</span></summary>{_details(claim, of)}</details></td>"
         f"<td class='number' data-name='Paper'>{_reported(claim)}</td>"
-        f"<td class='value' data-name='Ours'>{measured}{_value(found, claim.unit)}"
-        f"{_interval(found)}</td></tr>"
+        f"<td class='value' data-name='Ours'>{measured}{_value(of.found, claim.unit)}"
+        f"{_interval(of.found)}{_elsewhere(of, here)}</td></tr>"
     )
 
 
@@ -254,13 +330,12 @@ def _reported(claim: Claim) -> str:
     return html.escape(number_text(claim.reported, claim.unit) + also)
 
 
-def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:
-    """What a line leaves out: the claim in full, remarks, every run, the condition and why."""
-    columns = [("paper", _reported(claim))]
-    columns += [(_run_name(name), _recorded(of, claim.unit)) for name, of in recorded.items()]
-    columns.append((THIS_BUILD, _recorded(verdict, claim.unit)))
+def _details(claim: Claim, of: Settled) -> str:
+    """What a line leaves out: the claim in full, remarks, the run, the condition and why."""
+    ours = f"{_value(of.found, claim.unit)}{_interval(of.found)}"
+    columns = [("paper", _reported(claim)), (of.run, ours)]
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
-    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, verdict, recorded))
+    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, of))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
         f"<p>{html.escape(claim.claim)}</p>{remarks}<dl>{facts}</dl><p class='claim-why'>"
@@ -269,23 +344,20 @@ def _details(claim: Claim, verdict: Found, recorded: Runs) -> str:
     )
 
 
-def _run_name(name: str) -> str:
+def run_words(name: str) -> str:
+    """What a page calls a recorded run."""
     return f"recorded run ({name})"
 
 
 _REVISED = " (changed after its first evaluation)"
 
 
-def _remarks(claim: Claim, verdict: Found, recorded: Runs) -> list[str]:
+def _remarks(claim: Claim, of: Settled) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
-    found, _ = largest_run(verdict, recorded)
-    said = [f"{_reason(found)}."] if found["reason"] else []
-    if found["verdict"] in MISSED and claim.if_not:
+    said = [f"{_reason(of.found)}."] if of.found["reason"] else []
+    if of.verdict in MISSED and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
-    others = [f"The {_run_name(n)}" for n, of in recorded.items() if _differ(found, of)]
-    if _differ(found, verdict):
-        others.append("This build, which is smaller,")
-    return said + [f"<strong>{name} says otherwise.</strong>" for name in others]
+    return said + [f"<strong>The {name} says otherwise.</strong>" for name in of.otherwise]
 
 
 def _reason(found: Found) -> str:
@@ -300,92 +372,54 @@ def _differ(one: Found, other: Found | None) -> bool:
     return (one["verdict"] in MISSED) != (other["verdict"] in MISSED)
 
 
-def largest_run(verdict: Found, recorded: Runs) -> tuple[Found, str]:
-    """Verdict of the largest run that covers a claim, and which run that is.
-
-    A record that decides nothing, since it kept no interval, gives way to a build that does.
-    """
-    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
-    for name in by_size(recorded):
-        found = recorded[name]
-        if found is None or found["verdict"] == NOT_RUN:
-            continue
-        if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
-            continue
-        return found, _run_name(name)
-    return verdict, THIS_BUILD
-
-
-_COLUMNS = 2  # recorded runs with a column of their own: more would not fit a page
-
-
 def cells_html(
-    claims: Sequence[Claim],
-    verdicts: Mapping[str, Found],
-    recorded: Mapping[str, Runs],
-    caption: str,
+    claims: Sequence[Claim], verdicts: Mapping[str, Settled], caption: str, here: str = ""
 ) -> str:
-    """Table of the claims of a group, folded: reported value, recorded runs, this build."""
-    first = {c.id: largest_run(verdicts[c.id], recorded[c.id])[0] for c in claims}
-    rows = "".join(_cell_row(c, verdicts[c.id], recorded[c.id], first[c.id]) for c in claims)
-    runs = [f"Recorded run ({name})" for name in recorded[claims[0].id]]
-    if len(runs) > _COLUMNS:
-        runs = ["Recorded runs"]
-    head = ["Cell", "Paper", *runs, "This build", "Verdict"]
-    missed = [c for c in claims if first[c.id]["verdict"] in MISSED]
+    """Table of the claims of a group, folded; `here` is the run of most of them, if not given."""
+    of = [verdicts[claim.id] for claim in claims]
+    runs = Counter(each.run for each in of)
+    here = here or runs.most_common(1)[0][0]
+    rows = "".join(_cell_row(c, each, here) for c, each in zip(claims, of, strict=True))
+    other = " Ours are of the " + html.escape(here) + " where no other run is named."
+    missed = [c for c in claims if verdicts[c.id].verdict in MISSED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     content = (
         f"<p>Condition{_REVISED * claims[0].revised}: {html.escape(claims[0].criterion)}. "
-        f"{html.escape(claims[0].why)}</p>"
+        f"{html.escape(claims[0].why)}{other * (set(runs) > {here})}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
-        f"{_scrolling(caption, _heads(head), rows)}"
+        f"{_scrolling(caption, _heads(('Cell', 'Paper', 'Ours', 'Verdict')), rows)}"
     )
-    return folded(f"{caption}: {counts_text(first.values())}", content, "companion-cells")
+    return folded(f"{caption}: {counts_text(of)}", content, "companion-cells")
 
 
-def _cell_row(claim: Claim, verdict: Found, recorded: Runs, first: Found) -> str:
-    every = {name: _recorded(found, claim.unit) for name, found in recorded.items()}
-    cells = list(every.values())
-    if len(recorded) > _COLUMNS:
-        ran = [n for n, found in recorded.items() if found and found["verdict"] != NOT_RUN]
-        cells = ["<br>".join(f"<small>{html.escape(n)}</small><br>{every[n]}" for n in ran) or "–"]
-    runs = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
-    reason = f" {_reason(first)}" if first["reason"] else ""
+def _cell_row(claim: Claim, of: Settled, here: str) -> str:
+    reason = f" {_reason(of.found)}" if of.found["reason"] else ""
     return (
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
-        f"<td class='number'>{_reported(claim)}</td>{runs}"
-        f"<td class='number'>{_recorded(verdict, claim.unit)}</td>"
-        f"<td>{_chip(first['verdict'])}{reason}</td></tr>"
+        f"<td class='number'>{_reported(claim)}</td><td class='number'>"
+        f"{_value(of.found, claim.unit)}{_interval(of.found)}{_elsewhere(of, here)}</td>"
+        f"<td>{_chip(of.verdict)}{reason}</td></tr>"
     )
 
 
-def _counts(verdicts: Iterable[Found]) -> dict[str, int]:
+def _counts(verdicts: Iterable[Settled]) -> dict[str, int]:
     """How many verdicts there are of each kind, also of those that are none."""
-    count = Counter(found["verdict"] for found in verdicts)
+    count = Counter(of.verdict for of in verdicts)
     return {verdict: count[verdict] for verdict in _MARKS}
 
 
-def counts_text(verdicts: Iterable[Found]) -> str:
+def counts_text(verdicts: Iterable[Settled]) -> str:
     """How many verdicts there are of each kind, in words."""
     return ", ".join(f"{n} {verdict}" for verdict, n in _counts(verdicts).items() if n)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """All claims, this build's verdicts by id, recorded runs by chapter, addresses of pages."""
+    """All claims, the verdicts on them by id, addresses of pages."""
 
     claims: Mapping[str, Claim]
-    verdicts: Mapping[str, Found]
-    records: Mapping[str, Mapping[str, Found]]
+    verdicts: Mapping[str, Settled]
     addresses: Mapping[str, str]
-
-    def runs(self, claim: Claim) -> Runs:
-        """What each recorded run says of a claim."""
-        return of_claim(self.records.get(claim.chapter, {}), claim.id)
-
-    def largest(self, claim: Claim) -> tuple[Found, str]:
-        """What the largest run says of a claim, and which run that is."""
-        return largest_run(self.verdicts[claim.id], self.runs(claim))
 
     def address(self, claim: Claim) -> str:
         """Where a claim's verdict is shown."""
@@ -405,17 +439,14 @@ def ledger_html(ledger: Ledger) -> str:
         parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>")
         parts.append(_grid(ledger, of_paper))
         single = [c for c in of_paper if c.group is None]
-        rows = "".join(
-            _row(c, ledger.verdicts[c.id], ledger.runs(c), ledger.address(c)) for c in single
-        )
+        rows = "".join(_row(c, ledger.verdicts[c.id], ledger.address(c)) for c in single)
         if single:
-            counts = counts_text(ledger.largest(c)[0] for c in single)
+            counts = counts_text(ledger.verdicts[c.id] for c in single)
             table = _scrolling(f"Claims of {paper}", _heads(_HEAD), rows, also=" companion-ledger")
             parts.append(folded(f"Claims one by one: {counts}", table, "companion-cells"))
         for group in dict.fromkeys(c.group for c in of_paper if c.group):
             of_group = [c for c in of_paper if c.group == group]
-            runs = {c.id: ledger.runs(c) for c in of_group}
-            parts.append(cells_html(of_group, ledger.verdicts, runs, group))
+            parts.append(cells_html(of_group, ledger.verdicts, group))
     return "".join(parts)
 
 
@@ -423,7 +454,7 @@ def _grid(ledger: Ledger, claims: Iterable[Claim]) -> str:
     """A square for each claim with the mark of its verdict; it leads to the claim's row."""
     squares = []
     for claim in claims:
-        verdict = ledger.largest(claim)[0]["verdict"]
+        verdict = ledger.verdicts[claim.id].verdict
         kind, mark = _MARKS[verdict]
         said = f"{html.escape(claim.place)}: {_words(claim)}: {verdict}"
         squares.append(
@@ -435,9 +466,9 @@ def _grid(ledger: Ledger, claims: Iterable[Claim]) -> str:
 
 def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
     """Mark of a claim within a sentence; it leads to the place that decided it."""
-    found, source = ledger.largest(claim)
-    kind, mark = _MARKS[found["verdict"]]
-    said = f"{claim.paper}, {claim.place}: {found['verdict']} ({source}). {claim.claim}"
+    of = ledger.verdicts[claim.id]
+    kind, mark = _MARKS[of.verdict]
+    said = f"{claim.paper}, {claim.place}: {of.verdict} ({of.run}). {claim.claim}"
     said = html.escape(said)
     return (
         f"<a class='claim-mark mark-{kind}' href='{ledger.address(claim)}' "
@@ -450,16 +481,12 @@ def tally_html(ledger: Ledger, paper: str) -> str:
     if paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
     claims = [c for c in ledger.claims.values() if c.paper == paper]
-    largest = [ledger.largest(claim) for claim in claims]
-    recorded = sum(source != THIS_BUILD for _, source in largest)
-    counts = _counts(found for found, _ in largest)
+    verdicts = [ledger.verdicts[claim.id] for claim in claims]
+    recorded = sum(of.run != THIS_BUILD for of in verdicts)
+    counts = _counts(verdicts)
     chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
-    missed = [
-        (claim, found)
-        for claim, (found, _) in zip(claims, largest, strict=True)
-        if found["verdict"] in MISSED
-    ]
-    rows = "".join(_missed_row(claim, found, ledger.address(claim)) for claim, found in missed)
+    missed = [claim for claim in claims if ledger.verdicts[claim.id].verdict in MISSED]
+    rows = "".join(_missed_row(c, ledger.verdicts[c.id].found, ledger.address(c)) for c in missed)
     verb = "is" if len(missed) == 1 else "are"
     listed = (
         f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced, "
@@ -475,7 +502,6 @@ def tally_html(ledger: Ledger, paper: str) -> str:
 
 #: The page that has the ledger.
 _LEDGER = "reproduces"
-THIS_BUILD = "this build"
 
 
 def _missed_row(claim: Claim, found: Found, address: str) -> str:
@@ -499,17 +525,14 @@ def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | N
 
 def _summary(ledger: Ledger) -> str:
     claims = ledger.claims
-    largest = {claim.id: ledger.largest(claim) for claim in claims.values()}
-    recorded = sum(source != THIS_BUILD for _, source in largest.values())
-    differ = sum(_differ(found, ledger.verdicts[i]) for i, (found, _) in largest.items())
-    counts = _counts(found for found, _ in largest.values())
+    recorded = sum(ledger.verdicts[i].run != THIS_BUILD for i in claims)
+    counts = _counts(ledger.verdicts[i] for i in claims)
     items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
     revised = sum(c.revised for c in claims.values())
     return (
         f"<ul class='companion-counts'>{items}</ul><p>{len(claims)} conditions, each by the "
-        f"largest run that covers it: {recorded} by a recorded one. In {differ} this build, which "
-        f"is smaller, comes to another verdict. {revised} were changed after they had first been "
-        "evaluated; an asterisk marks them.</p>"
+        f"largest run that covers it: {recorded} by a recorded one. {revised} were changed after "
+        "they had first been evaluated; an asterisk marks them.</p>"
     )
 
 

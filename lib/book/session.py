@@ -2,28 +2,25 @@
 
 import ast
 import difflib
-import html
-import json
 import math
 import os
-import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import yaml
 from IPython import get_ipython
 from IPython.display import display
 
 import lib
-from lib.book.chapters import PROFILES, declared_parameters, profile_parameters, read_chapter
+from lib.book.chapters import declared_parameters, read_chapter, reproducing
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
 from lib.book.execute import (
     CELLS_MIME,
     FIGURE_MIME,
+    NOTE_MIME,
+    PARAMETERS_MIME,
     TABLE_MIME,
     USED_MIME,
     VALUE_MIME,
@@ -32,13 +29,13 @@ from lib.book.execute import (
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.render import (
     LONGEST,
-    cells_html,
-    claim_html,
     csv_link,
     figure_html,
-    folded,
     note_html,
+    parameter_rows,
+    parameters_html,
     table_html,
+    verdict_text,
 )
 from lib.data.untrusted import printable
 from lib.runs.store import PUBLIC
@@ -145,18 +142,7 @@ class Chapter:
 
     def command(self) -> str:
         """Return the papermill command that reproduces this page."""
-        start = f"papermill book/{self.name}.py out.ipynb"
-        if not self._declared:
-            return start
-        for profile in PROFILES:
-            if (self._params_folder / profile / f"{self.name}.yml").exists():
-                given = profile_parameters(self._params_folder, profile, self.name)
-                if validate_parameters(self._declared, given) == self.parameters:
-                    return f"{start} -f params/{profile}/{self.name}.yml"
-        # As YAML, which reads 1e-05 as text; quoted, since values are whatever was given.
-        style = {"default_flow_style": True, "sort_keys": False, "width": math.inf}
-        text = yaml.safe_dump(self.parameters, **style)
-        return f"{start} -y {shlex.quote(text.strip())}"
+        return reproducing(self.name, self._params_folder, self._declared, self.parameters)
 
     def uses(self, **values: Any) -> None:
         """Say what stands in for parameters: it decides about the scale of claims.
@@ -173,30 +159,14 @@ class Chapter:
 
     def show_parameters(self) -> None:
         """Show the parameters in effect and the command that reproduces the page."""
-        rows = pd.DataFrame(
-            [
-                {
-                    "parameter": p.name,
-                    "value": json.dumps(self.parameters[p.name]),
-                    "allowed": f"{p.kind} {p.allowed}",
-                    "meaning": p.meaning.replace("`", ""),
-                }
-                for p in self._declared
-            ],
-            columns=["parameter", "value", "allowed", "meaning"],
+        rows, command = parameter_rows(self._declared, self.parameters), self.command()
+        _display(
+            {
+                "text/html": parameters_html(self._declared, self.parameters, command),
+                "text/plain": f"{rows.to_string(index=False)}\n{command}",
+                PARAMETERS_MIME: {},
+            }
         )
-        command = re.sub(r"^(papermill \S+ \S+) (-f \S+)$", r"\1 \\\n    \2", self.command())
-        table = (
-            table_html(rows, longest=math.inf)
-            if self._declared
-            else "<p>This chapter has no parameters.</p>"
-        )
-        page = folded(
-            "Parameters in effect and how to reproduce this page",
-            f"{table}<p>From the root of the repository:</p><pre>{html.escape(command)}</pre>",
-            "companion-parameters",
-        )
-        _display({"text/html": page, "text/plain": f"{rows.to_string(index=False)}\n{command}"})
 
     # ------------------------------------------------------------------ values
 
@@ -239,7 +209,7 @@ class Chapter:
     def note(self, text: str) -> None:
         """Show a visible note, for example on the data that this page used."""
         text = "\n".join(map(printable, text.split("\n")))
-        _display({"text/html": note_html(text), "text/plain": text})
+        _display({"text/html": note_html(text), "text/plain": text, NOTE_MIME: {"text": text}})
 
     def table(
         self,
@@ -379,16 +349,9 @@ class Chapter:
                 continue
             decides, shown = value if isinstance(value, tuple) else (value, value.value)
             verdicts.append(judge(claim, decides, self.parameters | self._used, float(shown)))
-        claims = [self._claims[claim_id] for claim_id in ids]
-        settled = {v.id: v.as_dict() for v in verdicts}
-        page = cells_html(claims, settled, {claim_id: {} for claim_id in ids}, caption)
-        _display(
-            {
-                "text/html": page,
-                "text/plain": "\n".join(f"{v.id}: {v.verdict} ({v.value})" for v in verdicts),
-                CELLS_MIME: {"ids": ids, "caption": caption},
-            }
-        )
+        lines = [verdict_text(self._claims[v.id], v.as_dict()) for v in verdicts]
+        text = "\n".join([f"{caption}:", *lines])
+        _display({"text/plain": text, CELLS_MIME: {"ids": ids, "caption": caption}})
         for verdict in verdicts:
             _display({VERDICT_MIME: verdict.as_dict()})
         return verdicts
@@ -462,13 +425,8 @@ class Chapter:
         return self._claims[claim_id]
 
     def _show(self, claim: Claim, verdict: Verdict) -> None:
-        _display(
-            {
-                "text/html": claim_html(claim, verdict.as_dict(), {}),
-                "text/plain": f"{claim.id}: {verdict.verdict} ({verdict.value})",
-                VERDICT_MIME: verdict.as_dict(),
-            }
-        )
+        found = verdict.as_dict()
+        _display({"text/plain": verdict_text(claim, found), VERDICT_MIME: found})
 
 
 def _display(bundle: dict[str, Any]) -> None:

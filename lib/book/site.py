@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import nbformat
 
@@ -148,28 +148,6 @@ def _light_address(encoded: str) -> str:
     svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
     # Kept as they are: what neither an address nor an attribute in single quotation marks minds.
     return "data:image/svg+xml," + quote(svg, safe=' !"$()*+,-./:;<=>?@[]^_`{|}~')
-
-
-def figures_aside(page: str, address: Callable[[str], str]) -> str:
-    """A page on which other runs' figures are files, fetched once their fold is opened.
-
-    `address` keeps an SVG of :func:`minify_svg` and says where.  Print leaves these folds out.
-    """
-    depth = 0
-
-    def moved(found: re.Match) -> str:
-        nonlocal depth
-        if found[1] is None:
-            if depth or "companion-build" in found[0]:
-                depth += -1 if found[0].startswith("</") else 1
-        elif depth:
-            return f"<img loading='lazy' src='{address(unquote(found[1]))}'"
-        return found[0]
-
-    return _FOLDED.sub(moved, page)
-
-
-_FOLDED = re.compile(r"</?details\b[^>]*|<img src='data:image/svg\+xml,([^']*)'")
 
 
 def svg_of(page: str) -> str:
@@ -425,16 +403,29 @@ def _shows(node: ast.stmt) -> bool:
 
 # Here and not in lib.book.execute, which imports more than papermill should wait for.
 VALUE_MIME = "application/vnd.companion.value+json"
-_VALUE = re.compile(r"\{value\}`([^`]+)`")
+VALUE = re.compile(r"\{value\}`([^`]+)`")
 
 
 def quoted_values(book: Path) -> dict[str, set[str]]:
-    """Names of the values that the book's prose quotes of the largest run, by chapter."""
+    """Names of the values that the book's prose quotes, by chapter."""
     found: dict[str, set[str]] = {}
     for path in (*book.glob("*.md"), *book.glob("*.py")):
-        for quoted in _VALUE.findall(path.read_text(encoding="utf-8")):
+        for quoted in VALUE.findall(path.read_text(encoding="utf-8")):
             chapter, _, name = quoted.partition(":")[0].rpartition(".")
             found.setdefault(chapter, set()).add(name)
+    return found
+
+
+_QUOTED = re.compile(r"^(?:# )?```\{(result|picture)\} ([\w.-]+)$", flags=re.MULTILINE)
+
+
+def quoted_figures(book: Path) -> dict[str, set[str]]:
+    """Names of the figures that the book shows beside the cells that make them, by chapter."""
+    found: dict[str, set[str]] = {}
+    for path in (*book.glob("*.md"), *book.glob("*.py")):
+        for kind, quoted in _QUOTED.findall(path.read_text(encoding="utf-8")):
+            chapter, _, name = quoted.rpartition(".")
+            found.setdefault(path.stem if kind == "result" else chapter, set()).add(name)
     return found
 
 
@@ -451,7 +442,7 @@ def with_values(
     """Put the numbers into a notebook's prose, where only a book understands ``{value}``."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = plain_roles(_VALUE.sub(lambda found: resolve(found[1]), cell.source))
+            cell.source = plain_roles(VALUE.sub(lambda found: resolve(found[1]), cell.source))
     return notebook
 
 

@@ -26,16 +26,18 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
 from lib.book import bibliography
+from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import FIGURE_MIME, OWN_MIMES, VERDICT_MIME, BuildError, execute_book
-from lib.book.largest import Page, larger_runs
+from lib.book.execute import OWN_MIMES, BuildError, execute_book
 from lib.book.measured import PARTS, measured_html
+from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records
 from lib.book.render import (
     Ledger,
     above_html,
     claim_mark_html,
+    code_spans,
     ledger_html,
     picture_html,
     status_html,
@@ -43,7 +45,6 @@ from lib.book.render import (
 )
 from lib.book.site import (
     colab_cell,
-    figures_aside,
     folding,
     footer_text,
     light_svg,
@@ -51,6 +52,7 @@ from lib.book.site import (
     named_regions,
     not_found_page,
     plain_math,
+    quoted_figures,
     quoted_values,
     shorten,
     shown_first,
@@ -73,9 +75,9 @@ _pages_by_text: dict[str, Page] = {}
 
 
 def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of its execution (MyST-NB's reader).
+    """Combine a chapter's prose with the outputs of one run (MyST-NB's reader).
 
-    Those of the largest recorded run stand first, unless `own` asks for this build's alone.
+    It is that which the page shows, or this build if `own` asks for it.
     """
     notebook = read_chapter(text)
     if text not in _pages_by_text:
@@ -83,7 +85,7 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     page = _pages_by_text[text]
     done = page.done
     if own:
-        page = replace(page, records={})
+        page = replace(page, build=True)
     merged, pending = [], list(done.cells)
     above = set() if own else shown_first(notebook)
     for cell in notebook.cells:
@@ -112,23 +114,25 @@ _SINGLE = 3
 def _code_cell(
     executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
 ) -> nbformat.NotebookNode:
-    outputs = []
-    alone = {"text/html", VERDICT_MIME}
-    shown = [o["data"] for o in executed["outputs"] if alone <= o.get("data", {}).keys()]
-    verdicts = [data[VERDICT_MIME] for data in shown] if len(shown) > _SINGLE else []
-    for output in executed["outputs"]:
+    outputs, parts = [], page.parts(executed)
+    verdicts = [part for part in parts if part["kind"] == "verdict"]
+    if len(verdicts) <= _SINGLE:
+        verdicts = []
+    for part in parts:
+        output = part.get("output", {"output_type": "display_data", "metadata": {}})
         data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
-        verdict = output.get("data", {}).get(VERDICT_MIME)
-        if ("data" in output and not data) or (verdict and verdict in verdicts[1:]):
-            continue
-        figure = output.get("data", {}).get(FIGURE_MIME, {}).get("name")
-        if verdict and verdict in verdicts:
-            data["text/html"] = page.verdicts(verdicts)
-        elif figure in above:
-            data["text/html"] = above_html(figure)
-        elif "text/html" in data:
-            data["text/html"] = minify_svg(page.outputs(output["data"]))
-        outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
+        if part["kind"] == "figure" and part["name"] in above:
+            data["text/html"] = above_html(part["name"])
+        elif part in verdicts:
+            if part is not verdicts[0]:
+                continue
+            data["text/html"] = page.several(verdicts)
+        elif part["kind"] != "other":
+            data["text/html"] = page.html(part)
+        if "text/html" in data:
+            data["text/html"] = minify_svg(data["text/html"])
+        if data.get("text/html") != "":
+            outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
@@ -153,28 +157,27 @@ def _role(make: Callable[[Any, str], nodes.Node]) -> SphinxRole:
 
 
 def _quoted(env: Any, quoted: str) -> nodes.Node:
-    """``{value}`chapter.name:.3f` ``: a number of a chapter's largest run.
+    """``{value}`chapter.name:.3f` ``: a number of the run that the chapter's page shows.
 
-    That is a recorded one, if there is one and it has all numbers that are quoted, else this build.
-    ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that profile,
-    ``{value}`chapter@build.name:.3f` `` this build's. Formats are Python's, and ``duration``.
+    ``{value}`chapter@standard.name:.3f` `` is the number of the recorded run of that name. Formats
+    are Python's, and ``duration``.
     """
     text = _value(env.app, quoted)
     return nodes.inline(text, text, classes=["companion-value"])
 
 
-def _value(app: Sphinx, quoted: str) -> str:
-    """The text of ``chapter.name:format`` or ``chapter@run.name:format``.
+def _value(app: Sphinx, quoted: str, own: bool = False) -> str:
+    """The text of ``chapter.name:format``, or of the recorded ``chapter@run.name:format``.
 
-    The run is a recorded one, such as ``standard``, or this ``build``.
+    If `own`, this build takes the place of the run that the chapter's page shows.
     """
     where, _, spec = quoted.partition(":")
     source, _, name = where.rpartition(".")
     chapter, at, run = source.partition("@")
     page: Page | None = app.companion_pages.get(chapter)
-    values = page and page.values
+    values = page and (page.done.values if own else page.values)
     if page is not None and at:
-        values = page.done.values if run == "build" else page.records.get(run, {}).get("values", {})
+        values = page.records.get(run, {}).get("values", {})
     try:
         return formatted((values or {})[name], spec)
     except KeyError:
@@ -182,12 +185,6 @@ def _value(app: Sphinx, quoted: str) -> str:
         raise KeyError(f"no value {where!r}; known are {', '.join(known)}") from None
     except ValueError as error:
         raise ValueError(f"value {quoted!r}: {error}") from None
-
-
-def _own_value(app: Sphinx, quoted: str) -> str:
-    """The text of ``chapter.name:format`` in this build."""
-    source, dot, rest = quoted.partition(".")
-    return _value(app, quoted if "@" in source else f"{source}@build{dot}{rest}")
 
 
 def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirective]:
@@ -217,7 +214,7 @@ def _sections(page: str) -> list[nodes.Node]:
 
 
 def _picture(env: Any, quoted: str) -> str:
-    """``chapter.figure``, as the largest run has it."""
+    """``chapter.figure``, as the chapter's page has it."""
     chapter, _, name = quoted.partition(".")
     pages: dict[str, Page] = env.app.companion_pages
     try:
@@ -230,14 +227,14 @@ def _picture(env: Any, quoted: str) -> str:
 
 def _result(env: Any, name: str) -> str:
     """A figure of the page itself, before the cell that makes it: the chapter's one result."""
-    try:
-        return minify_svg(env.app.companion_pages[env.docname].figure(name))
-    except KeyError:
-        raise ValueError(f"the page {env.docname} makes no figure {name!r}") from None
+    page = env.app.companion_pages.get(env.docname)
+    if page is None or not (found := page.figure(name)):
+        raise ValueError(f"the page {env.docname} makes no figure {name!r}")
+    return minify_svg(found)
 
 
 def _ledger(env: Any) -> str:
-    """All claims and verdicts of this build."""
+    """All claims and the verdicts on them."""
     return ledger_html(_evidence(env.app, env.docname))
 
 
@@ -265,6 +262,11 @@ def _slices(env: Any) -> str:
     return slices_html(Path(env.app.srcdir))
 
 
+def _beside(env: Any) -> str:
+    """The claims that this build and a record settle at the same size."""
+    return beside_html(env.app.companion_pages)
+
+
 def _claim(env: Any, name: str) -> nodes.Node:
     """``{claim}`P3-F1-low` ``: the verdict on a claim, as a mark that links to it."""
     ledger = _evidence(env.app, env.docname)
@@ -276,9 +278,8 @@ def _claim(env: Any, name: str) -> nodes.Node:
 def _evidence(app: Sphinx, docname: str) -> Ledger:
     """All claims, with addresses as seen from a page."""
     pages: dict[str, Page] = app.companion_pages
-    verdicts = {v["id"]: v for page in pages.values() for v in page.done.verdicts}
-    records = {name: page.records for name, page in pages.items()}
-    return Ledger(app.companion_claims, verdicts, records, _addresses(app, docname))
+    verdicts = {i: of for page in pages.values() for i, of in page.verdicts.items()}
+    return Ledger(app.companion_claims, verdicts, _addresses(app, docname))
 
 
 class CloneDirective(SphinxDirective):
@@ -341,11 +342,13 @@ def _execute(app: Sphinx) -> None:
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
-        quoted = quoted_values(book)
-        for name, done in executed.items():
-            larger = larger_runs(read_records(book, name), done.profile)
+        values, figures = quoted_values(book), quoted_figures(book)
+        build = _shows_build()
+        for name, path in chapter_files(book).items():
+            larger = larger_runs(read_records(book, name), executed[name].profile)
             runs = {each: judged_anew(claims, run) for each, run in larger.items()}
-            app.companion_pages[name] = Page(done, runs, claims, quoted.get(name, ()))
+            wanted = values.get(name, ()), figures.get(name, ())
+            app.companion_pages[name] = Page(executed[name], runs, claims, path, *wanted, build)
     except (BuildError, ValueError) as error:
         raise ExtensionError(str(error)) from error
     _pages_by_text.clear()
@@ -353,6 +356,14 @@ def _execute(app: Sphinx) -> None:
         _pages_by_text[path.read_text(encoding="utf-8")] = app.companion_pages[name]
     reused = sum(done.cached for done in executed.values())
     logger.info("chapters: %d executed, %d unchanged", len(executed) - reused, reused)
+
+
+def _shows_build() -> bool:
+    """Whether pages show this build, though a larger run is recorded."""
+    asked = os.environ.get("COMPANION_SHOW", "")
+    if asked not in ("", "build"):
+        raise ValueError(f"COMPANION_SHOW = {asked!r} must be build or empty")
+    return asked == "build"
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
@@ -369,7 +380,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
             },
             "claims": [repr(claim) for claim in app.companion_claims.values()],
             "records": {
-                name: [page.records, page.complete] for name, page in app.companion_pages.items()
+                name: [page.records, page.name] for name, page in app.companion_pages.items()
             },
             "repository": app.companion_repository,
             "site": [app.config.html_baseurl, lib.__version__],
@@ -414,7 +425,7 @@ def _write_notebooks(app: Sphinx) -> None:
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
         notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
-        with_values(notebook, partial(_own_value, app))
+        with_values(notebook, partial(_value, app, own=True))
         if commit:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
@@ -438,19 +449,9 @@ def _complete_page(
     """Give a page what this book adds to the theme, and take away what it does not use."""
     if pagename in app.companion_pages:
         context["header_buttons"].append(_buttons(app, pagename, context["pathto"]))
-        context["body"] = figures_aside(context["body"], partial(_svg_file, app, context["pathto"]))
     _drop_thebe(context)
     _name_toggles(context)
     _describe(app, pagename, context, doctree)
-
-
-def _svg_file(app: Sphinx, pathto: Callable[..., str], svg: str) -> str:
-    """Write a figure into the site, named by its content; its address, seen from a page."""
-    name = f"_images/{hashlib.sha256(svg.encode()).hexdigest()[:16]}.svg"
-    path = Path(app.outdir, name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(svg, encoding="utf-8")
-    return pathto(name, 1)
 
 
 def _buttons(app: Sphinx, pagename: str, pathto: Callable[..., str]) -> dict[str, Any]:
@@ -518,7 +519,9 @@ def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any)
     )
     pages: dict[str, Page] = app.companion_pages
     shown = [pages[pagename]] if pagename in pages else pages.values()
-    footer = footer_text(lib.__version__, [page.done.finished for page in shown])
+    footer = footer_text(lib.__version__, [page.finished for page in shown])
+    if pagename in pages:
+        footer += " " + code_spans(pages[pagename].source)
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
         body = with_cards(named_regions(context["body"]), _definitions(app))
@@ -576,6 +579,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("build-status", _directive(_status))
     app.add_directive("measured", _directive(_measured, 1))
     app.add_directive("slices", _directive(_slices))
+    app.add_directive("beside", _directive(_beside))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

@@ -10,16 +10,7 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, shape, too_long
-from site_checks import (
-    DESKTOP,
-    TYPESET,
-    load_times,
-    page_names,
-    page_weights,
-    search,
-    too_heavy,
-    visit,
-)
+from site_checks import TYPESET, load_times, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
@@ -107,22 +98,6 @@ def test_no_page_is_too_heavy(address):
     assert too_heavy(HTML) == {}
     assert min(weights.values()) > 5_000
     assert shared > 1_000_000  # MathJax and the theme are there
-
-
-@pytest.mark.data
-def test_figures_of_other_runs_are_fetched_when_asked_for(browser, address):
-    page, asked = browser.new_page(viewport={"width": DESKTOP, "height": 900}), []
-    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
-    page.goto(f"{address}/interplay.html", wait_until="networkidle")
-    page.mouse.wheel(0, 50_000)
-    page.wait_for_load_state("networkidle")
-    assert not [path for path in asked if path.startswith("/_images/")]
-    fold = page.query_selector("details.companion-build:has(img[loading=lazy])")
-    fold.evaluate("e => { e.open = true; e.scrollIntoView(); }")
-    picture = fold.query_selector("img")
-    page.wait_for_function("i => i.complete && i.naturalWidth > 0", arg=picture)
-    assert [path for path in asked if path.startswith("/_images/")]
-    page.close()
 
 
 @pytest.mark.data
@@ -222,9 +197,7 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
     clicked = "summary, .companion-search, .companion-download, .companion-filter"
-    folded = page.query_selector_all(
-        f".bd-article details:not(.companion-build, .companion-build *) > :not({clicked})"
-    )
+    folded = page.query_selector_all(f".bd-article details > :not({clicked})")
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
     wide = page.evaluate(

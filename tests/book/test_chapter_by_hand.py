@@ -239,7 +239,7 @@ def test_claims_are_settled_once_and_known(chapter, capsys):
     assert chapter.claims("T") == ["T-1", "T-2"]
     assert chapter.reported("G") == {"G-1": (7.0, 0.5), "G-2": (8.0, 0.0)}
     assert chapter.check("T-1", 4.0).verdict == "reproduced"
-    assert capsys.readouterr().out == "T-1: reproduced (4.0)\n"
+    assert capsys.readouterr().out == "✓ T-1: reproduced: So. (paper 4, ours 4)\n"
     with pytest.raises(ClaimError, match="claim_id = 'T-1' is settled already"):
         chapter.check("T-1", 4.0)
     with pytest.raises(ClaimError, match=r"'T2' is no claim of one; did you mean 'T-2'\?"):
@@ -247,7 +247,7 @@ def test_claims_are_settled_once_and_known(chapter, capsys):
     with pytest.raises(ClaimError, match=r"'zzzz' is no claim of one$"):
         chapter.not_run(["zzzz"], "no time")
     chapter.not_run(["T-2"], "no time")
-    assert capsys.readouterr().out == "T-2: not run in this profile (None)\n"
+    assert capsys.readouterr().out == "– T-2: not run in this profile: So. (no time)\n"
 
 
 def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
@@ -257,8 +257,8 @@ def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
         chapter.settle("X-", {}, unless="no time")
     chapter.settle("T-1", lambda: {"": 4.0})
     chapter.settle("T-2", lambda: 1 / 0, unless="no time")  # not computed
-    said = "T-1: reproduced (4.0)\nT-2: not run in this profile (None)\n"
-    assert capsys.readouterr().out == said
+    found = [line.split(": ")[:2] for line in capsys.readouterr().out.splitlines()]
+    assert found == [["✓ T-1", "reproduced"], ["– T-2", "not run in this profile"]]
 
 
 def test_what_stands_in_for_a_parameter_decides_about_the_scale(book, capsys):
@@ -286,7 +286,11 @@ def test_cells_of_a_group(chapter, shown):
         ("G-1", "reproduced", 0.01, 7.1),
         ("G-2", "not run in this profile", None, None),
     ]
-    assert "Cells: 1 reproduced, 1 not run in this profile" in shown[0]["text/html"]
+    assert shown[0]["text/plain"].splitlines() == [
+        "Cells:",
+        "✓ G-1: reproduced: So. (paper 7, ours 7.1)",
+        "– G-2: not run in this profile: So. (paper 8, no data)",
+    ]
     assert [bundle[VERDICT_MIME]["id"] for bundle in shown[1:]] == ["G-1", "G-2"]
     assert shown[1][VERDICT_MIME]["interval"] == [0.0, 0.02]
 

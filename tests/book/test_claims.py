@@ -23,9 +23,9 @@ from lib.book.claims import (
     read_claims,
 )
 from lib.book.evidence import Evidence, runs
-from lib.book.largest import Page
-from lib.book.render import Ledger, cells_html, claim_html, verdicts_html
-from lib.book.sphinx_ext import _own_value, _value
+from lib.book.pages import Page
+from lib.book.render import Ledger, Settled, of_claim, settled
+from lib.book.sphinx_ext import _value
 from lib.book.words import NAMED, number_text, scale_text
 
 BASE = {
@@ -42,17 +42,38 @@ BASE = {
 CHANCE = {"kind": "trend", "across": "seeds", "at_least": 0}
 
 
+def ledger_of(claims, verdicts, records, addresses) -> Ledger:
+    """The verdicts by what a build and recorded runs of chapters found."""
+    of = {
+        i: settled(v, of_claim(records.get(claims[i].chapter, {}), i)) for i, v in verdicts.items()
+    }
+    return Ledger(claims, of, addresses)
+
+
 def ledger_html(*parts):
-    return render.ledger_html(Ledger(*parts))
+    return render.ledger_html(ledger_of(*parts))
 
 
 def tally_html(*parts):
-    return render.tally_html(Ledger(*parts[:-1]), parts[-1])
+    return render.tally_html(ledger_of(*parts[:-1]), parts[-1])
 
 
 def claim_mark_html(claim, verdict, records, address):
-    ledger = Ledger({claim.id: claim}, {claim.id: verdict}, {"one": records}, {"one": address})
+    ledger = ledger_of({claim.id: claim}, {claim.id: verdict}, {"one": records}, {"one": address})
     return render.claim_mark_html(ledger, claim)
+
+
+def claim_html(claim, verdict, records):
+    return render.claim_html(claim, settled(verdict, records))
+
+
+def cells_html(claims, verdicts, records, caption):
+    of = {i: settled(verdict, records[i]) for i, verdict in verdicts.items()}
+    return render.cells_html(claims, of, caption)
+
+
+def verdicts_html(claims, verdicts):
+    return render.verdicts_html(claims, {i: Settled(v, "this build") for i, v in verdicts.items()})
 
 
 def make(**changes) -> Claim:
@@ -160,28 +181,27 @@ def test_axes_make_one_claim_per_combination(tmp_path):
         read_claims(tmp_path / "claims.yml")
 
 
-def test_many_recorded_runs_share_a_column():
-    claim = make(group="Table 1", reported=0.5)
-    build = judge(claim, 0.4, {}, 0.4).as_dict()
-    of_runs = {
-        "standard": judge(claim, 0.45, {}, 0.45).as_dict(),
-        "standard.b": build | {"value": None, "shown": None, "verdict": NOT_RUN, "interval": None},
-        "standard.c": judge(claim, 0.55, {}, 0.55).as_dict(),
-    }
-
-    def page(*names):
-        runs = {claim.id: {name: of_runs[name] for name in names}}
-        return cells_html([claim], {claim.id: build}, runs, "Table 1")
-
-    assert page("standard", "standard.c").count("Recorded run (") == 2
-    found = page(*of_runs)
-    assert found.count("Recorded run") == found.count("Recorded runs") == 1
-    assert found.index("<small>standard</small><br>0.45") < found.index(
-        "<small>standard.c</small><br>0.55"
-    )
-    assert "standard.b" not in found
-    of_runs |= dict.fromkeys(("standard", "standard.c"), of_runs["standard.b"])
-    assert "<td class='number'>–</td>" in page(*of_runs)
+def test_a_cell_names_its_run_where_that_is_not_the_one_of_most():
+    claims = [make(id=i, group="Table 1", reported=0.5, tolerance=0.1) for i in "ABC"]
+    build = {c.id: judge(c, 0.4, {}, 0.4).as_dict() for c in claims}
+    held = {c.id: {"standard": judge(c, 0.45, {}, 0.45).as_dict()} for c in claims}
+    none = {"value": None, "shown": None, "verdict": NOT_RUN, "interval": None}
+    named = "0.55 <small>recorded run (standard.b)</small></td>"
+    said = "Ours are of the recorded run (standard) where no other run is named."
+    page = cells_html(claims, build, held, "Table 1")
+    assert "<small>" not in page
+    assert said not in page
+    held["C"] = {"standard": build["C"] | none, "standard.b": judge(claims[2], 0.55, {}).as_dict()}
+    page = cells_html(claims, build, held, "Table 1")
+    assert page.count("<small>") == page.count(named) == 1
+    assert said in page
+    # Where nothing covers a claim, the largest recorded run says why.
+    held["C"] = {"standard": held["C"]["standard"] | {"reason": "no data here"}}
+    assert "0.4 <small>this build</small>" in cells_html(claims, build, held, "Table 1")
+    build["C"] |= none | {"reason": "no data there"}
+    page = cells_html(claims, build, held, "Table 1")
+    assert "No data here" in page
+    assert "there" not in page
 
 
 def test_missing_field_and_repeated_id(tmp_path):
@@ -225,53 +245,37 @@ def test_pages_escape_what_claims_say():
     assert "recorded run (gpu)" in box
     assert "verdict-no'>✗ not reproduced" in box  # the larger run's
     assert "title='not reproduced'>✗" in box
-    assert "title='reproduced'>✓" in box
-    for number in ("0.5<", "0.52 <", "0.55 <"):
+    for number in ("0.5<", "0.52<"):
         assert number in box
+    assert "0.55" not in box  # one run a page
+    assert "this build" not in box
     page = ledger_html({"A": claim}, {"A": verdict.as_dict()}, {}, {"one": "one.html"})
     assert "one.html#claim-A" in page
     assert "&lt;so&gt;" in page
 
 
-def ledger(claim, verdict, *recorded):
-    runs = {"one": {"standard": {"verdicts": [{"id": "A", **run} for run in recorded]}}}
-    return ledger_html({"A": claim}, {"A": verdict.as_dict()}, runs, {"one": "one.html"})
-
-
-def test_a_longer_run_that_says_otherwise_is_named():
+@pytest.mark.parametrize("value", [0.55, 0.7])
+def test_a_recorded_run_that_says_otherwise_is_named(value):
     claim = make(reported=0.5, tolerance=0.1)
-    yes, no = judge(claim, 0.55, {}), judge(claim, 0.7, {})
-    said = "says otherwise"
-    for verdict, other in ((yes, NOT_REPRODUCED), (no, REPRODUCED), (no, REDUCED)):
-        run = {"value": 0.5, "verdict": other, "reason": ""}
-        assert said in claim_html(claim, verdict.as_dict(), {"standard": run})
-        page = ledger(claim, verdict, run)
-        assert said in page
-        assert "In 1 this build" in page
-    for verdict, other in (
-        (yes, REPRODUCED), (yes, REDUCED), (no, NOT_REPRODUCED), (no, MISSED_REDUCED),
-        (no, NOT_RUN), (yes, UNDECIDED), (no, UNDECIDED),
+    verdict = judge(claim, value, {})
+    for first, other, differ in (
+        (NOT_REPRODUCED, REDUCED, True), (MISSED_REDUCED, REPRODUCED, True),
+        (REPRODUCED, NOT_REPRODUCED, True), (REPRODUCED, REDUCED, False),
+        (NOT_REPRODUCED, MISSED_REDUCED, False), (REPRODUCED, UNDECIDED, False),
+        (NOT_REPRODUCED, NOT_RUN, False),
     ):  # fmt: skip
-        run = {"value": None if other == NOT_RUN else 0.5, "verdict": other, "reason": ""}
-        assert said not in claim_html(claim, verdict.as_dict(), {"standard": run, "gpu": None})
-        assert "In 0 this build" in ledger(claim, verdict, run)
-
-
-def test_of_several_recorded_runs_the_one_that_differs_is_named():
-    claim = make(reported=0.5, tolerance=0.1)
-    runs = {
-        "standard": {"value": 0.7, "verdict": NOT_REPRODUCED, "reason": ""},
-        "standard.signs": {"value": 0.5, "verdict": REDUCED, "reason": ""},
-    }
-    build = "This build, which is smaller, says otherwise."
-    for value, differs in ((0.55, True), (0.7, False)):
-        verdict = judge(claim, value, {}).as_dict()
-        box = claim_html(claim, verdict, runs)
-        assert (build in box) == differs
-        assert "The recorded run (standard.signs) says otherwise." in box
-        kept = {"one": {n: {"verdicts": [{"id": "A", **run}]} for n, run in runs.items()}}
-        page = ledger_html({"A": claim}, {"A": verdict}, kept, {"one": "one.html"})
-        assert f"In {differs:d} this build" in page
+        runs = {
+            "standard": {"value": 0.7, "verdict": first, "reason": ""},
+            "standard.signs": {"value": 0.5, "verdict": other, "reason": ""},
+            "standard.none": None,
+        }
+        kept = {"one": {n: {"verdicts": [{"id": "A", **r}]} for n, r in runs.items() if r}}
+        for page in (
+            claim_html(claim, verdict.as_dict(), runs),
+            ledger_html({"A": claim}, {"A": verdict.as_dict()}, kept, {"one": "one.html"}),
+        ):
+            said = "The recorded run (standard.signs) says otherwise."
+            assert page.count("says otherwise") == page.count(said) == differ
 
 
 ADDRESSES = {"one": "one.html", "reproduces": "reproduces.html"}
@@ -344,18 +348,17 @@ def test_undecided_is_shown_with_its_interval_wherever_verdicts_are():
     kept = {"standard": {"verdicts": [verdict.as_dict()]}}
     ends = "[-0.0346, 0.0413]"
     for page, times in (
-        (claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}), 2),
+        (claim_html(claim, verdict.as_dict(), {"standard": verdict.as_dict()}), 1),
         (
             cells_html(
                 [claim], {"A": verdict.as_dict()}, {"A": {"standard": verdict.as_dict()}}, "cells"
             ),
-            2,
+            1,
         ),
-        (ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES), 3),
+        (ledger_html({"A": claim}, {"A": verdict.as_dict()}, {"one": kept}, ADDRESSES), 2),
     ):
         assert page.count(ends) == times
         assert "verdict-undecided'>? undecided" in page
-        assert "mark-undecided" in page
     half = judge(claim, Evidence(1.0, 0.5, math.inf, 3), {})
     assert "[0.5, ∞]" in claim_html(claim, half.as_dict(), {})
     assert "?</a>" in claim_mark_html(claim, verdict.as_dict(), {}, "one.html")
@@ -398,7 +401,7 @@ def test_many_verdicts_are_a_table_and_very_many_a_folded_one():
     for count in (4, 13):
         claims = [make(id=f"A{i}", at_least=0, measures="slope") for i in range(count)]
         found = {c.id: judge(c, 1.5, {}).as_dict() for c in claims}
-        page = verdicts_html(claims, found, {c.id: {} for c in claims})
+        page = verdicts_html(claims, found)
         assert page.count("<tr id='claim-A") == count
         assert page.count("slope: 1.5") == count
         assert page.startswith("<details") == (count == 13)
@@ -504,20 +507,22 @@ def test_no_record_decides_by_chance_alone(root):
 def test_a_number_is_quoted_of_the_largest_run_unless_another_is_named():
     run, signs = {"values": {"n": 1000, "old": 2}}, {"values": {"n": 500}}
     done = SimpleNamespace(profile="quick", values={"n": 7, "new": 3})
-    records = {"standard": run, "standard.signs": signs}
+    records = {"standard": run | {"figures": {}}, "standard.signs": signs}
     pages = {
-        "one": Page(done, records, {}, {"n"}),
-        "two": Page(done, {}, {}, {"n"}),
-        "old": Page(done, records, {}, {"n", "new"}),  # the record is older than a number
+        "one": Page(done, records, {}, values_quoted={"n"}),
+        "two": Page(done, {}, {}, values_quoted={"n"}),
+        "old": Page(done, records, {}, values_quoted={"n", "new"}),  # older than a number
+        "own": Page(done, records, {}, values_quoted={"n"}, build=True),
     }
     app = SimpleNamespace(companion_pages=pages)
     assert _value(app, "one.n:,") == _value(app, "one@standard.n:,") == "1,000"
     assert _value(app, "one@standard.signs.n") == "500"
-    assert _value(app, "one@build.n:,") == _value(app, "two.n:,") == "7"
+    assert _value(app, "own.n:,") == _value(app, "two.n:,") == "7"
+    assert _value(app, "own@standard.n:,") == "1,000"
     assert (_value(app, "old.n"), _value(app, "old.new")) == ("7", "3")  # none of the two is mixed
-    assert _own_value(app, "one.n:,") == _own_value(app, "one@build.n") == "7"
-    assert _own_value(app, "one@standard.n:,") == "1,000"
-    for name in ("one@gpu.n", "one@standard.no", "one@build.old", "nothing.n"):
+    assert _value(app, "one.n:,", own=True) == "7"
+    assert _value(app, "one@standard.n:,", own=True) == "1,000"
+    for name in ("one@gpu.n", "one@standard.no", "one@build.n", "nothing.n"):
         with pytest.raises(KeyError, match=f"no value '{name}'; known are"):
             _value(app, name)
     with pytest.raises(ValueError, match=r"value 'one@standard.n:z'"):

@@ -216,7 +216,7 @@ def test_claim_edit_moves_its_verdict(built):
     assert done.verdicts == {"T-1": "not reproduced", "T-2": "reproduced"}
 
 
-def test_recorded_run_stands_beside_the_build_and_is_marked(built):
+def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
     command = [sys.executable, "-m", "lib.book", "record", "--profile", "standard"]
     said = [
         subprocess.run(
@@ -233,14 +233,23 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
     for fact in ("hardware", "packages", "python", "finished", "seconds"):
         assert record[fact]
     assert executed(built.build()) == 0  # the page shows it, no chapter knows of it
-    assert ">40.00</span>" in built.page("two")  # quoted of the largest run
-    assert "largest recorded run (<code>standard</code>)" in built.page("one")
-    notebook = (built.html / "notebooks" / "one.ipynb").read_text()
-    assert "Prose says 4.0" in notebook  # what is downloaded is of this build alone
-    ledger = built.page("ledger")
-    assert "recorded run (standard)" in ledger
-    assert ">40 <" in ledger
-    assert ">4</td>" in ledger  # the paper's
+    for asked, number, ours, run in (
+        ("", 40, "40</td>", "the recorded run (standard): profile standard"),
+        ("build", 4, "4</td>", "this build: profile quick"),
+    ):
+        if asked:
+            assert executed(built.build(COMPANION_SHOW=asked)) == 0
+        assert f">{number}.00</span>" in built.page("two")
+        assert f"double is {number}.0" in built.page("one")
+        assert f"This page shows {run}" in built.page("one")
+        assert "This page shows this build" in built.page("two")  # no record
+        notebook = (built.html / "notebooks" / "one.ipynb").read_text()
+        assert "Prose says 4.0" in notebook  # what is downloaded is of this build alone
+        assert "double is 4.0" in notebook
+        assert f"data-name='Ours'>{ours}" in built.page("ledger")
+        assert ("recorded run (standard)" in built.page("ledger")) == (not asked)
+    wrong = built.build(fails=True, COMPANION_SHOW="mine")
+    assert "COMPANION_SHOW = 'mine' must be build or empty" in wrong
 
 
 def test_lib_that_changes_during_execution_is_not_trusted(built):

@@ -366,21 +366,6 @@ def test_other_pictures_are_left_alone():
     assert site.minify_svg(page) == page
 
 
-def test_figures_of_other_runs_are_files_and_those_of_the_page_are_not():
-    fold = "<details class='{}'><summary>s</summary>{}</details>"
-    picture = "<img src='data:image/svg+xml,<svg {}>%23</svg>' alt='{}'>"
-    first, mine, other, inner, last = (picture.format(f'id="{i}"', i) for i in range(5))
-    build = fold.format("companion-build", other + fold.format("hide", inner))
-    page = first + fold.format("hide", mine) + build + last
-    kept = {}
-    moved = site.figures_aside(page, lambda svg: kept.setdefault(svg, f"at{len(kept)}"))
-    assert kept == {'<svg id="2">#</svg>': "at0", '<svg id="3">#</svg>': "at1"}
-    assert "<img loading='lazy' src='at0' alt='2'>" in moved
-    assert "<img loading='lazy' src='at1' alt='3'>" in moved
-    assert moved.count("<details") == 3
-    assert all(figure in moved for figure in (first, mine, last))
-
-
 def test_values_are_put_into_prose_only():
     cells = [
         nbformat.v4.new_markdown_cell("It is {value}`a.b:.1f`, not `{value}`."),

@@ -1,0 +1,288 @@
+"""A page shows one run: the largest that is recorded, or this build.
+
+Chapters know nothing of recorded runs: they show what they compute, also to whoever runs one with
+parameters of their own. Only a page of the site puts what a recorded run has in its place.
+"""
+
+import ast
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lib.book.chapters import PROFILES, declared_parameters, read_chapter, reproducing
+from lib.book.claims import Claim
+from lib.book.execute import Executed, shown_by
+from lib.book.pictures import draw_cells
+from lib.book.records import by_size, figure_of
+from lib.book.render import (
+    LONGEST,
+    THIS_BUILD,
+    Settled,
+    cells_html,
+    claim_html,
+    counts_text,
+    csv_link,
+    figure_html,
+    note_html,
+    of_claim,
+    parameters_html,
+    run_words,
+    settled,
+    table_html,
+    verdicts_html,
+)
+from lib.book.words import duration_text, name_text
+from lib.plot import svg_bytes
+from lib.runs import fingerprint
+
+#: Parameters that say what was trained on what.
+_WHAT = ("dataset", "images", "models", "model")
+
+
+def larger_runs(records: Mapping[str, Any], profile: str) -> dict[str, Any]:
+    """The recorded runs that are larger than a build of a profile, the largest first."""
+    built = PROFILES.index(profile)
+    names = [name for name in by_size(records) if PROFILES.index(name.partition(".")[0]) > built]
+    return {name: records[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: what this build executed, its chapter's larger recorded runs, and all claims.
+
+    `path` is the chapter's file; `records` are by name, the largest first; `values` and `figures`
+    are the names of those that the book quotes: a run without one of them, older than the text, is
+    not shown; `build` asks for this build though there is a larger run.
+    """
+
+    done: Executed
+    records: Mapping[str, Mapping[str, Any]]
+    claims: Mapping[str, Claim]
+    path: Path = Path()
+    values_quoted: Collection[str] = ()
+    figures_quoted: Collection[str] = ()
+    build: bool = False
+
+    @cached_property
+    def run(self) -> Mapping[str, Any] | None:
+        """The recorded run that the page shows, None if that is this build."""
+        first = next(iter(self.records.values()), None)
+        return None if self.build or self.outdated else first
+
+    @cached_property
+    def outdated(self) -> bool:
+        """Whether the largest recorded run lacks what the book quotes."""
+        first = next(iter(self.records.values()), None)
+        if first is None:
+            return False
+        lacking = {*self.values_quoted} - {*first["values"]}
+        return bool(lacking or {*self.figures_quoted} - {*first["figures"]})
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Values of the run that the page shows."""
+        return self.done.values if self.run is None else self.run["values"]
+
+    def picture(self, name: str) -> dict[str, str]:
+        """A figure of the page with its ``svg``, ``alt`` and ``caption``."""
+        found = self.done.figures.get(name) if self.run is None else figure_of(self.run, name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    @cached_property
+    def verdicts(self) -> dict[str, Settled]:
+        """The verdict on each claim, by the largest run that covers it, and which run that is."""
+        runs = {} if self.run is None else self.records
+        return {v["id"]: settled(v, of_claim(runs, v["id"])) for v in self.done.verdicts}
+
+    # ------------------------------------------------------------------ parts of the page
+
+    def parts(self, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a cell shows, in the run that the page shows: see :func:`lib.book.execute.shown_by`.
+
+        An older record, or one of another version of the cell, did not keep that: then it is what
+        this build shows there, less its notes, and what the cell names and the record alone has.
+        """
+        own = shown_by(cell)
+        if self.run is None:
+            return own
+        kept = self._kept.get(fingerprint(cell["source"]))
+        if kept is not None:
+            return kept
+        return [part for part in own if part["kind"] != "note"] + self._unplaced(cell["source"])
+
+    @cached_property
+    def _kept(self) -> Mapping[str, list[dict[str, Any]]]:
+        """What the record kept of cells, if with it each claim stands on the page once."""
+        shown = {} if self.run is None else self.run.get("shown", {})
+        parts = (
+            part
+            for cell in self.done.cells
+            for part in shown.get(fingerprint(cell["source"]), shown_by(cell))
+        )
+        ids = [i for part in parts for i in part.get("ids", [part.get("id")]) if i]
+        return shown if sorted(ids) == sorted(v["id"] for v in self.done.verdicts) else {}
+
+    @cached_property
+    def _placed(self) -> set[str]:
+        """Names of the figures and tables of this build."""
+        parts = (part for cell in self.done.cells for part in shown_by(cell))
+        return {part["name"] for part in parts if "name" in part}
+
+    def _unplaced(self, source: str) -> list[dict[str, Any]]:
+        """Figures and tables of the recorded run that a cell names, and this build lacks."""
+        wanted = [
+            {"kind": kind, "name": name}
+            for kind in ("figure", "table")
+            for name in self.run[f"{kind}s"]
+            if name not in self._placed
+        ]
+        patterns = list(_names(source)) if wanted else []
+        return [part for part in wanted if any(p.fullmatch(part["name"]) for p in patterns)]
+
+    def html(self, part: Mapping[str, Any]) -> str:
+        """HTML of a part; nothing for a figure or table that the run lacks."""
+        match part["kind"]:
+            case "verdict":
+                claim = part["id"]
+                return claim_html(self.claims[claim], self.verdicts[claim], self.name)
+            case "cells":
+                return self._cells(part["ids"], part["caption"])
+        if self.run is None:
+            return part["output"]["data"]["text/html"]
+        match part["kind"]:
+            case "figure":
+                return self.figure(part["name"], part.get("aside", ""))
+            case "table":
+                return self._table(part)
+            case "note":
+                return note_html(part["text"])
+        return self._parameters()
+
+    def several(self, parts: Sequence[Mapping[str, Any]]) -> str:
+        """HTML of several verdicts of a cell, as one table."""
+        claims = [self.claims[part["id"]] for part in parts]
+        return verdicts_html(claims, self.verdicts, self.name)
+
+    def figure(self, name: str, aside: str = "") -> str:
+        """HTML of a figure; nothing if the run lacks it."""
+        try:
+            found = self.picture(name)
+        except KeyError:
+            return ""
+        return figure_html(found["svg"].encode(), name, found["alt"], found["caption"], aside)
+
+    def _cells(self, ids: list[str], caption: str) -> str:
+        claims = [self.claims[i] for i in ids]
+        of = {i: self.verdicts[i] for i in ids}
+        table = cells_html(claims, of, caption, self.name)
+        # Recorded runs are not mixed with the build: what they lack has no number of ours.
+        ours = {i for i in ids if self.run is None or of[i].run != THIS_BUILD}
+        none = dict.fromkeys(("value", "shown", "interval"))
+        drawn = {i: of[i].found if i in ours else of[i].found | none for i in ids}
+        figure = draw_cells(claims, drawn)
+        if figure is None:
+            return table
+        name = claims[0].group.replace(", ", "-").replace(" ", "-")
+        alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(of.values())}."
+        said = f"{caption}: the printed numbers beside those of the largest run that has each."
+        if any(claim.reach for claim in claims):
+            said += " Bars are 95% intervals over trainings; the paper's follow from its ± (sd)."
+        return figure_html(svg_bytes(figure, name), name, alt, said) + table
+
+    def _table(self, part: Mapping[str, Any]) -> str:
+        kept = self.run["tables"].get(part["name"])
+        if kept is None:
+            return ""
+        texts = dict.fromkeys(part.get("texts", ()), str)  # such as years
+        source, options = io.StringIO(kept["csv"]), {"keep_default_na": False, "na_values": [""]}
+        frame = pd.read_csv(source, dtype=texts, **options)
+        words = frame.select_dtypes(include=["object", "str"]).columns
+        frame[words] = frame[words].fillna("")
+        whole = frame
+        if "whole" in kept:
+            whole = pd.read_csv(io.StringIO(kept["whole"]), dtype=str, **options)
+        run = next(iter(self.records))
+        download = csv_link(whole, f"{self.done.chapter}_{part['name']}_{run}.csv")
+        longest = 0 if part.get("aside") else LONGEST
+        return table_html(frame, kept["caption"], kept["formats"], download, longest)
+
+    def _parameters(self) -> str:
+        declared = declared_parameters(read_chapter(self.path.read_text(encoding="utf-8")))
+        params, given = self.path.parents[1] / "params", self.run["parameters"]
+        command = reproducing(self.done.chapter, params, declared, given)
+        return parameters_html(declared, given, command)
+
+    # ------------------------------------------------------------------ which run
+
+    @property
+    def name(self) -> str:
+        """What the page calls its run."""
+        return THIS_BUILD if self.run is None else run_words(next(iter(self.records)))
+
+    @property
+    def finished(self) -> str:
+        """When the run ended, ISO 8601."""
+        return self.done.finished if self.run is None else self.run["finished"]
+
+    @property
+    def source(self) -> str:
+        """The line at the foot: which run the page shows, and how to see another."""
+        run = vars(self.done) if self.run is None else self.run
+        machine = run["hardware"]
+        what = ", ".join(map(name_text, _what(run["parameters"])))
+        facts = [
+            f"profile {run['profile']}" + f" ({what})" * bool(what),
+            f"commit {run['commit'][:7]}" if run.get("commit") else "",
+            run["finished"][:10],
+            f"{duration_text(run['seconds'])} on {machine['cores']} cores of "
+            f"{machine['processor']}, stored trainings not counted",
+        ]
+        said = f"This page shows {'' if self.run is None else 'the '}{self.name}: "
+        said += f"{', '.join(filter(None, facts))}. "
+        if self.outdated:
+            said += "The recorded run is older than the text. "
+        if self.run is None:
+            return said + ("Recorded runs: `make book`." if self.build else "")
+        if self.mixed:
+            said += "Printed lines and moving figures are this build's: the record kept none. "
+        return said + "Your own: `COMPANION_SHOW=build make book`."
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether a page of a record has printed lines of this build, since it kept none."""
+        cells = [cell for cell in self.done.cells if fingerprint(cell["source"]) not in self._kept]
+        parts = (
+            part for cell in cells for part in shown_by(cell) if "remove-cell" not in cell["tags"]
+        )
+        return self.run is not None and any(part["kind"] == "other" for part in parts)
+
+
+def _names(source: str) -> Iterator[re.Pattern]:
+    """Patterns of the names in the code of a cell: its texts, also those with a variable part."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError:  # a magic command
+        return
+    for node in nodes:
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        constant = [part for part in parts if isinstance(part, ast.Constant)]
+        if sum(len(part.value) for part in constant if isinstance(part.value, str)) >= 3:
+            yield re.compile(
+                "".join(
+                    re.escape(part.value) if isinstance(part, ast.Constant) else r"\w+"
+                    for part in parts
+                )
+            )
+
+
+def _what(parameters: Mapping[str, Any]) -> list[str]:
+    found = [parameters[name] for name in _WHAT if name in parameters]
+    return [word for each in found for word in ([each] if isinstance(each, str) else each)]

@@ -1,0 +1,95 @@
+"""Pages of the real site show one run each, and this build agrees with the records."""
+
+import html
+import re
+from functools import cache
+
+import pytest
+from site_tools import HTML, ROOT, build_site
+
+from lib.book.beside import EXPLAINED, beside, beyond
+from lib.book.chapters import chapter_files
+from lib.book.claims import judged_anew, read_claims
+from lib.book.execute import execute_chapter
+from lib.book.pages import Page, larger_runs
+from lib.book.records import read_records
+from lib.book.site import VALUE, quoted_figures, quoted_values
+from lib.book.words import formatted
+
+pytestmark = [pytest.mark.data, pytest.mark.slow]
+
+BOOK = ROOT / "book"
+CHAPTERS = chapter_files(BOOK)
+RUN = r"This page shows (?:this build|the recorded run \(([\w.]+)\)): profile (\w+)"
+
+
+@cache
+def page_of(chapter: str) -> Page:
+    """The page as a build makes it."""
+    build_site()
+    claims = read_claims(BOOK / "claims.yml")
+    done = execute_chapter(CHAPTERS[chapter], "quick")  # read from the cache
+    found = larger_runs(read_records(BOOK, chapter), "quick")
+    records = {name: judged_anew(claims, run) for name, run in found.items()}
+    quoted = (of(BOOK).get(chapter, ()) for of in (quoted_values, quoted_figures))
+    return Page(done, records, claims, CHAPTERS[chapter], *quoted)
+
+
+@cache
+def text_of(chapter: str) -> str:
+    build_site()
+    return (HTML / f"{chapter}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_foot_names_one_run_the_largest(chapter):
+    records = read_records(BOOK, chapter)
+    foot = text_of(chapter)[text_of(chapter).rindex("<footer") :]
+    ((run, profile),) = re.findall(RUN, foot)
+    assert run == next(iter(records), "")
+    assert profile == (run.partition(".")[0] or "quick")
+    assert re.search(r"\b20\d\d-\d\d-\d\d, [\d.]+ (s|min|h) on \d+ cores of ", foot)
+    assert ("commit" in foot and "COMPANION_SHOW=build make book" in foot) == bool(records)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_page_shows_another_run_beside(chapter):
+    page = text_of(chapter)
+    for gone in ("The same from", ">This build<", "companion-build"):
+        assert gone not in page
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_all_that_the_record_has_is_on_the_page_with_or_without_data(chapter):
+    page, text = page_of(chapter), text_of(chapter)
+    for run in list(read_records(BOOK, chapter).values())[:1]:
+        for name, kept in run["figures"].items():
+            assert html.escape(kept["alt"], quote=False) in html.unescape(text), name
+        tables = re.findall(rf"download=['\"]{chapter}_([\w-]+)_standard\.csv", text)
+        assert sorted(tables) == sorted(run["tables"])
+        assert page.name == "recorded run (standard)"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_numbers_in_prose_are_those_of_the_run(chapter):
+    """The text of the page's own numbers, in their order."""
+    quoted = VALUE.findall(CHAPTERS[chapter].read_text(encoding="utf-8"))
+    shown = re.findall(r'<span class="companion-value">(.*?)</span>', text_of(chapter))
+    assert len(shown) == len(quoted)
+    for text, said in zip(quoted, shown, strict=True):
+        where, _, spec = text.partition(":")
+        source, _, name = where.rpartition(".")
+        of, _, run = source.partition("@")
+        records = read_records(BOOK, of)
+        values = records[run or "standard"]["values"] if records else page_of(of).values
+        assert html.unescape(said) == formatted(values[name], spec), text
+
+
+def test_this_build_agrees_with_the_records():
+    table = beside({chapter: page_of(chapter) for chapter in CHAPTERS})
+    assert len(table) > 40
+    assert set(beyond(table)["value"]) <= set(EXPLAINED)
+    page = (HTML / "maintainers.html").read_text(encoding="utf-8")
+    assert f"{len(table)} values, of which {len(beyond(table))} differ" in page
+    assert page.count("not explained") == 0
+    assert all(f">{name}<" in page.replace("<wbr>", "") for name in table["value"])
