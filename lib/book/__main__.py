@@ -32,6 +32,7 @@ from lib.book.records import read_records, run_name, write_record
 from lib.book.rehearse import rehearse, write_rehearsal
 from lib.book.slices import read_slices
 from lib.book.words import duration_text
+from lib.runs import check_cluster
 
 _PROGRESS = re.compile(r"chapter \w+ \(\w+\): ")
 
@@ -56,6 +57,10 @@ def main(arguments: list[str] | None = None) -> int:
     for command in (build, record, rehearsal, one, cost):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
+    try:
+        check_cluster()  # before any work
+    except (ValueError, ImportError) as error:
+        parser.error(str(error))
     if options.command == "build":
         return _build(options.book, options.profile)
     if options.command == "rehearse":

@@ -45,6 +45,7 @@ from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
     MAIN_PACKAGES,
+    check_cluster,
     code_fingerprint,
     fingerprint,
     hardware,
@@ -184,6 +185,7 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
 def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
     jobs = _jobs()
+    _check_cluster()
     try:
         claims = read_claims(book / "claims.yml")
         paths = chapter_files(book)
@@ -208,6 +210,14 @@ def _jobs() -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise BuildError(f"COMPANION_JOBS must be a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def _check_cluster() -> None:
+    """Before any work: else each chapter would say it, from a kernel."""
+    try:
+        check_cluster()
+    except (ValueError, ImportError) as error:
+        raise BuildError(str(error)) from None
 
 
 def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Path]:

@@ -38,6 +38,7 @@ from lib.book.render import (
     verdict_text,
 )
 from lib.data.untrusted import printable
+from lib.runs import check_cluster
 from lib.runs.store import PUBLIC
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
     ------
     ParameterError
         On an unknown name, a wrong type or a value that is not allowed.
+    ValueError, ImportError
+        If ``COMPANION_CLUSTER`` names a cluster that cannot be.
     """
     os.environ.setdefault(PUBLIC, "1")  # chapters read public data alone: runs may say all
+    check_cluster()
     declared, injected = _declared_here(namespace)
     given = {p.name: namespace[p.name] for p in declared if p.name in namespace}
     given |= {n: namespace.get(n) for n in injected}

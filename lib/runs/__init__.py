@@ -18,7 +18,8 @@ Those of this package begin so:
 """
 
 from lib.runs.checkpoint import Checkpoint, generator_state, restore_generator
-from lib.runs.executors import RunsFailed, executor_for, run_all
+from lib.runs.clusters import check_cluster, executor_for
+from lib.runs.executors import RunsFailed, run_all
 from lib.runs.files import write_atomic
 from lib.runs.jobs import Job, Outcome, canonical, run_key
 from lib.runs.progress import progress
@@ -42,6 +43,7 @@ __all__ = [
     "RunsFailed",
     "StoredRun",
     "canonical",
+    "check_cluster",
     "code_fingerprint",
     "executor_for",
     "fingerprint",

@@ -1,8 +1,7 @@
-"""Many runs at once: over local processes, or over any executor that is handed in."""
+"""Many runs at once: over local processes, a cluster, or any executor that is handed in."""
 
 import concurrent.futures
 import contextlib
-import ipaddress
 import multiprocessing
 import os
 import pickle
@@ -10,6 +9,7 @@ import queue
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +17,7 @@ from typing import Any
 
 import threadpoolctl
 
+from lib.runs.clusters import check_cluster, executor_for
 from lib.runs.devices import claimed, device_of, places, require_device
 from lib.runs.jobs import Job, label
 from lib.runs.progress import progress
@@ -25,6 +26,7 @@ from lib.runs.store import RunStore, StoredRun
 
 _ATTEMPTS = 3  # of a job whose worker died
 _PATIENCE = 10.0  # seconds until what another machine wrote must be visible here
+_own = threading.local()  # how many jobs, one in the other, this thread is executing
 
 
 class RunsFailed(RuntimeError):
@@ -65,16 +67,17 @@ def run_all(
         Equal ones are run once.
     executor : object, optional
         Anything with ``submit(function, *arguments)`` that returns futures with ``result()``:
-        the executors of :mod:`concurrent.futures`, or a Dask client.  Local processes if not given;
-        a single missing job is then run in this process.
+        the executors of :mod:`concurrent.futures`, or a Dask client.  If not given, the cluster
+        that the environment variable ``COMPANION_CLUSTER`` names (see :func:`executor_for`), or
+        local processes where it names none; a single missing job is then run in this process.
     store : RunStore, optional
         Where runs are kept: a folder that all workers share.
     max_workers : int, optional
         Local processes; by default the cores that this process may use, and one for each
         accelerator of jobs that work on these.  Each gets its part of the cores as threads.  A
         process that has one core, as a chapter of two that are built together on two cores, does
-        the work itself.  An executor that is handed in has its own number; its workers wait for an
-        accelerator that is free, too.
+        the work itself.  A cluster and an executor that is handed in have their own number; their
+        workers wait for an accelerator that is free, too.
 
     Returns
     -------
@@ -87,7 +90,12 @@ def run_all(
         At the end, naming every job that failed.  Finished runs are kept; asking again runs only
         what is missing.
     ValueError
-        If `max_workers` is no integer of at least 1, or a job's device is not there.
+        If `max_workers` is no integer of at least 1, a job's device is not there, or
+        ``COMPANION_CLUSTER`` is none of its forms: before any work, as the next two.
+    ImportError
+        If it names a cluster and Dask is not installed.
+    ConnectionError
+        If nothing answers there.
 
     Examples
     --------
@@ -99,22 +107,14 @@ def run_all(
     """
     if max_workers is not None and (type(max_workers) is not int or max_workers < 1):
         raise ValueError(f"max_workers must be an integer of at least 1, got {max_workers!r}")
+    if executor is None and not _in_job():
+        check_cluster()
     store = RunStore() if store is None else store
     keys = [store.key(job) for job in jobs]
     wanted = dict(zip(keys, jobs, strict=True))
     found = {key: run for key in wanted if (run := store.get_key(key)) is not None}
     missing = {key: job for key, job in wanted.items() if key not in found}
-    if executor is None and (devices := {*map(device_of, missing.values())} - {"cpu"}):
-        for device in devices:
-            require_device(device)
-        max_workers = min(max_workers or own_cores(), len(places()))
-    if executor is not None:
-        failures = _through(executor, missing, store)
-    elif len(missing) < 2 or (max_workers is None and own_cores() == 1):
-        failures = _through(_ThisProcess(), missing, store)
-    else:
-        with LocalProcesses(len(missing), max_workers) as local:
-            failures = _through(local, missing, store)
+    failures = _run_missing(missing, executor, store, max_workers) if missing else {}
     deadline = time.monotonic() + _PATIENCE
     for key in missing.keys() - failures.keys():
         run = _visible(store, key, deadline)
@@ -135,93 +135,35 @@ def run_all(
     return [found[key] for key in keys]
 
 
-@contextlib.contextmanager
-def executor_for(scheduler: str | None = None) -> Iterator[Any]:
-    """The executor that a chapter's parameter ``scheduler`` names, for :func:`run_all`.
-
-    Parameters
-    ----------
-    scheduler : str, optional
-        ``"local"`` or None: local processes (yields None).  ``"tcp://host:port"``: the Dask cluster
-        with that scheduler (``tls://`` if it asks for certificates).  ``"local-cluster:2"``: a Dask
-        cluster of so many processes here, which listens on 127.0.0.1 alone;
-        ``"local-cluster:2@10.0.0.5"`` listens on that address of this machine.  Whoever can reach
-        it can run code as you: nothing is authenticated.
-
-    Raises
-    ------
-    ValueError
-        If the scheduler has none of these forms.
-    ImportError
-        If Dask is asked for and not installed.
-    """
-    if scheduler in (None, "", "local"):
-        yield None
-        return
-    kind, _, rest = scheduler.partition(":") if isinstance(scheduler, str) else ("", "", "")
-    number, at, host = rest.partition("@")
-    count = int(number) if kind == "local-cluster" and number.isdecimal() else 0
-    if at and not _is_address(host):
-        count = 0
-    address = kind in ("tcp", "tls", "ws", "wss") and rest.startswith("//") and len(rest) > 2
-    if count < 1 and not address:
-        raise ValueError(
-            "scheduler must be 'local', 'local-cluster:N' or an address such as 'tcp://host:8786'"
-            f" (or 'local-cluster:N@10.0.0.5', to listen there), got {scheduler!r}"
-        )
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError(
-            f"scheduler = {scheduler!r} needs Dask:"
-            ' pip install "abstention-privacy-companion[cluster]"'
-        ) from error
-    if count:
-        with _local_cluster(count, host or "127.0.0.1") as client:
-            yield client
-    else:
-        with Client(scheduler) as client:
-            yield client
+def _run_missing(
+    missing: Mapping[str, Job], executor: Any, store: RunStore, max_workers: int | None
+) -> dict[str, BaseException]:
+    """Have jobs executed where they are to be; the failures, by key."""
+    if executor is not None:
+        return _through(executor, missing, store)
+    if _in_job():  # its worker has its part of the machine, and waits: ask no other
+        return _through(_ThisProcess(), missing, store)
+    with executor_for() as cluster:
+        if cluster is not None:
+            return _through(cluster, missing, store)
+    if devices := {*map(device_of, missing.values())} - {"cpu"}:
+        for device in devices:
+            require_device(device)
+        max_workers = min(max_workers or own_cores(), len(places()))
+    if len(missing) < 2 or (max_workers is None and own_cores() == 1):
+        return _through(_ThisProcess(), missing, store)
+    with LocalProcesses(len(missing), max_workers) as local:
+        return _through(local, missing, store)
 
 
-@contextlib.contextmanager
-def _local_cluster(count: int, host: str) -> Iterator[Any]:
-    """The client of a Dask cluster of this machine whose every socket is bound to one address."""
-    import dask
-    from distributed import Client, LocalCluster
-
-    before = dict(os.environ)  # Dask sets the numbers of threads in this process, too
-    bound = f"[{host}]" if ":" in host else host
-    options = {"threads_per_worker": 1, "host": host, "dashboard_address": f"{bound}:0"}
-    options["scheduler_kwargs"] = {"dashboard": False}
-    options["silence_logs"] = "ERROR"  # a replaced worker is no news for a page
-    # Without the dashboard, too, pages would tell everybody what is being executed.
-    pages = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker", "nanny")}
-    try:
-        with (
-            dask.config.set(pages),
-            LocalCluster(n_workers=count, **options) as cluster,
-            Client(cluster) as client,
-        ):
-            yield client
-    finally:
-        for name in os.environ.keys() - before.keys():
-            if name.endswith("_NUM_THREADS"):
-                del os.environ[name]
-        os.environ.update(before)
-
-
-def _is_address(text: str) -> bool:
-    """Whether a text is an address of the internet protocol, and no name."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _in_job() -> bool:
+    """Whether this thread is executing a job for :func:`run_all`."""
+    return getattr(_own, "depth", 0) > 0
 
 
 def _execute(job: Job, folder: str, key: str, public: bool) -> None:
     """What a worker does; nothing travels back."""
+    _own.depth = getattr(_own, "depth", 0) + 1
     try:
         store = RunStore(folder, public)
         if store.key(job) != key:
@@ -236,6 +178,8 @@ def _execute(job: Job, folder: str, key: str, public: bool) -> None:
         except Exception:  # it would break the pool that carries it
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
         raise
+    finally:
+        _own.depth -= 1
 
 
 def _through(
@@ -243,14 +187,14 @@ def _through(
 ) -> dict[str, BaseException]:
     """Have all jobs executed; the failures, by key."""
     folder = str(store.folder.absolute())
-    options = {}
-    if type(executor).__module__.startswith("distributed"):
-        options = {"pure": False}  # Dask would else take equal calls of two sessions for one
+    dask = type(executor).__module__.startswith("distributed")
     futures: dict[str, Any] = {}
     failures: dict[str, BaseException] = {}
     try:
         for key, job in missing.items():
             try:
+                # Dask would else take equal calls of two sessions for one.
+                options = {"key": f"run-{key}-{uuid.uuid4().hex}"} if dask else {}
                 futures[key] = executor.submit(_execute, job, folder, key, store.public, **options)
             except Exception as error:  # a pool that is broken or shut down
                 failures[key] = error

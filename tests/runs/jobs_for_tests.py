@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from lib.runs import Checkpoint, Outcome, generator_state, restore_generator
+from lib.runs import Checkpoint, Outcome, RunStore, generator_state, restore_generator, run_all
 from lib.runs.devices import claimed_now
 
 
@@ -64,6 +64,16 @@ class Walk:
             "threads": os.environ.get("OMP_NUM_THREADS"),
         }
         return Outcome({"path": np.array(path)}, metrics, {"epsilon": spent})
+
+
+@dataclass(frozen=True)
+class Asks(Walk):
+    """A walk that asks for another one, as a student of PATE does for its teachers."""
+
+    def execute(self, checkpoint: Checkpoint) -> Outcome:
+        (asked,) = run_all([Walk(self.folder, seed=self.seed + 1)], store=RunStore(self.folder))
+        done = super().execute(checkpoint)
+        return replace(done, metrics={**done.metrics, "asked pid": asked.metrics["pid"]})
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ import contextlib
 import http.client
 import os
 import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +17,14 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from jobs_for_tests import Deadly, Fails, FailsStubbornly, Walk, executions
+from jobs_for_tests import Asks, Deadly, Fails, FailsStubbornly, Walk, executions
 
+from lib.book.__main__ import main
+from lib.book.execute import BuildError, execute_book
+from lib.book.session import open_chapter
 from lib.runs import RunsFailed, RunStore, executor_for, executors, provenance, run_all, run_key
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -128,6 +135,32 @@ def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
 
 
 @pytest.mark.slow
+def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
+    """One file of a worker's `lib` has a line more."""
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    other = tmp_path / "other"
+    shutil.copytree(ROOT / "lib", other / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    with open(other / "lib" / "runs" / "jobs.py", "a") as file:
+        file.write("# Another version.\n")
+    options = {"n_workers": 0, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**options, scheduler_kwargs={"dashboard": False}) as cluster:
+        address = cluster.scheduler_address
+        monkeypatch.setenv("COMPANION_CLUSTER", address)
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+        command += ["--no-nanny", "--no-dashboard", "--death-timeout", "60"]
+        path = os.pathsep.join([str(other), os.environ["PYTHONPATH"]])
+        with subprocess.Popen(
+            command, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, stderr=subprocess.DEVNULL
+        ) as worker:
+            try:
+                with pytest.raises(RunsFailed, match="the worker finds other code or other data"):
+                    run_all([walk(tmp_path)], store=store)
+            finally:
+                worker.kill()
+    assert executions(tmp_path) == 0
+
+
+@pytest.mark.slow
 def test_killed_workers_are_replaced_and_harm_no_other(tmp_path, store):
     """One job always kills its worker; another does once, and goes on from its checkpoint."""
     once = walk(tmp_path, seed=8, kill_at=(12,))
@@ -175,7 +208,7 @@ def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path, store, whom):
         )
     )
     command = [sys.executable, str(script), str(tmp_path), str(store.folder)]
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ["PYTHONPATH"]])}
     process = subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, start_new_session=True
@@ -270,26 +303,79 @@ def test_in_a_notebook(tmp_path, store):
     )
 
 
-@pytest.mark.parametrize(
-    "scheduler",
-    [
-        "slurm",
-        "local-cluster:0",
-        "local-cluster:x",
-        "local-cluster:²",
-        "local-cluster:1@",
-        "local-cluster:1@all",
-        "http://a",
-        "tcp://",
-        8786,
-    ],
+BAD = [
+    *("slurm", "local-cluster:0", "local-cluster:x", "local-cluster:²", "local-cluster:1000"),
+    *("local-cluster:1@", "local-cluster:1@all", "http://a:1", "tcp://", "tcp://host", "tcp://h:0"),
+    *("tcp://h:x", "tcp://h:8786/", "tcp://me@h:8786", "tcp://h:8786\n", " local", "LOCAL"),
+]
+FORMS = (
+    "must be 'local', 'tcp://HOST:PORT', 'tls://HOST:PORT' or 'local-cluster:N', N from 1 to 999 "
+    "('local-cluster:N@10.0.0.5' to listen on that address), got "
 )
+
+
+@pytest.mark.parametrize("scheduler", [*BAD, 8786])
 def test_unknown_schedulers(scheduler):
-    with (
-        pytest.raises(ValueError, match="scheduler must be 'local', 'local-cluster:N' or an addr"),
-        executor_for(scheduler),
-    ):
+    text = f"scheduler {FORMS}{scheduler!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"), executor_for(scheduler):
         pass
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypatch, bad):
+    """By whatever would have sent jobs there, also when there is none to send."""
+    monkeypatch.setenv("COMPANION_CLUSTER", bad)
+    text = f"COMPANION_CLUSTER {FORMS}{bad!r}"
+    match = f"^{re.escape(text)}$"
+    for jobs in ([], [walk(tmp_path)]):
+        with pytest.raises(ValueError, match=match):
+            run_all(jobs, store=store)
+    with pytest.raises(ValueError, match=match):
+        open_chapter("audit", {})
+    with pytest.raises(BuildError, match=match):
+        execute_book(tmp_path, "quick")
+    assert not store.folder.exists()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_command_line_names_the_bad_cluster_once(monkeypatch, capsys):
+    monkeypatch.setenv("COMPANION_CLUSTER", "slurm")
+    with pytest.raises(SystemExit):
+        main(["record"])
+    assert capsys.readouterr().err.count(f"COMPANION_CLUSTER {FORMS}'slurm'\n") == 1
+
+
+@pytest.mark.parametrize("name", ["", "local"])
+def test_no_cluster(tmp_path, store, monkeypatch, name):
+    monkeypatch.setenv("COMPANION_CLUSTER", name)
+    assert run_all([walk(tmp_path)], store=store)[0].metrics["pid"] == os.getpid()
+
+
+@pytest.mark.slow
+def test_the_variable_sends_jobs_to_a_cluster(tmp_path, store, monkeypatch):
+    """A single one, too; but none of what a job itself asks for, and nothing that is stored."""
+    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
+    monkeypatch.setenv("COMPANION_CLUSTER", "local-cluster:1")
+    (run,) = run_all([Asks(str(tmp_path), seed=4)], store=store)
+    assert run.metrics["pid"] == run.metrics["asked pid"] != os.getpid()
+    assert [executions(tmp_path, seed) for seed in (4, 5)] == [1, 1]
+    monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")  # would not answer
+    assert run_all([Asks(str(tmp_path), seed=4)], store=store)[0].key == run.key
+    # An executor that is handed in takes precedence.
+    run_all([walk(tmp_path, seed=6)], ThreadPoolExecutor(1), store=store)
+    assert executions(tmp_path, 6) == 1
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_does_not_answer(tmp_path, store, monkeypatch):
+    dask = pytest.importorskip("dask", reason="the optional extra 'cluster' is not installed")
+    monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
+        pytest.raises(ConnectionError, match=r"COMPANION_CLUSTER = 'tcp://127.0.0.1:9': no sched"),
+    ):
+        run_all([walk(tmp_path)], store=store)
+    assert executions(tmp_path) == 0
 
 
 @pytest.mark.slow
@@ -341,13 +427,19 @@ def test_two_local_clusters_at_a_time():
         assert [c.submit(sum, [k, 2]).result() for k, c in enumerate((one, other))] == [2, 3]
 
 
-def test_dask_is_optional(monkeypatch):
+@pytest.mark.parametrize("name", ["local-cluster:2", "tcp://127.0.0.1:9"])
+def test_dask_is_optional(tmp_path, store, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ImportError, match=r"pip install \"abstention-privacy-companion\[cluster\]"),
-        executor_for("local-cluster:2"),
-    ):
+    says = f"{name}' needs Dask, which the extra 'cluster' installs: pip install -e \".[cluster]\""
+    match = f"{re.escape(says)}$"
+    with pytest.raises(ImportError, match="^scheduler = '" + match), executor_for(name):
         pass
+    monkeypatch.setenv("COMPANION_CLUSTER", name)
+    with pytest.raises(ImportError, match="^COMPANION_CLUSTER = '" + match):
+        run_all([walk(tmp_path)], store=store)
+    with pytest.raises(BuildError, match="^COMPANION_CLUSTER = '" + match):
+        execute_book(tmp_path, "quick")
+    assert executions(tmp_path) == 0
     with executor_for("local") as executor:
         assert executor is None
 
