@@ -33,7 +33,7 @@ LONGEST = (
     "book/test_browser.py",
     "book/test_pipeline.py",
     "training/test_engines.py",
-    "book/test_rehearsal.py",
+    "book/test_parameter_files.py",
     "book/test_site_checks.py",
     "book/test_widgets.py",
     "audit/test_sanity.py",
@@ -98,7 +98,7 @@ STUDIES = (
     "training/test_training_page.py",
 )
 FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
-WRITTEN = ("browser", "data", "long", "speed")  # marks that the file itself writes, if it has them
+WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:
     # Two workers that compile a function for different types at once can mix up numba's index of

@@ -60,24 +60,14 @@ def test_formulas_import_nothing_heavy_at_their_top(package):
 
 
 @pytest.mark.parametrize("package", FORMULAS)
-def test_formulas_load_nothing_heavy_and_about_as_fast_as_what_they_use(package):
-    """Shares of one process's time: the machine's pace counts little. Best of up to five."""
-    command = [sys.executable, "-X", "importtime", "-c", f"import lib.{package}"]
-    ratios = []
-    for _ in range(5):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        spent, loaded = {True: 0, False: 0}, set()
-        for line in done.stderr.splitlines()[1:]:
-            own, _, name = line.removeprefix("import time:").split("|")
-            spent[name.strip().partition(".")[0] == "lib"] += int(own)
-            loaded.add(name.strip())
-        assert {f"lib.{package}", "numpy"} <= loaded
-        assert not {"torch", "opacus", "IPython", "matplotlib.pyplot"} & loaded
-        ratios.append(1 + spent[True] / spent[False])
-        if ratios[-1] <= 1.3:
-            break
-    assert spent[True] > 0
-    assert min(ratios) <= 1.3, ratios
+def test_formulas_load_nothing_heavy(package):
+    code = f"import sys, lib.{package}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {*done.stdout.split()}
+    assert {f"lib.{package}", "numpy"} <= loaded
+    assert not {"torch", "opacus", "IPython", "matplotlib.pyplot"} & loaded
 
 
 def test_modules_form_no_cycle():
@@ -194,12 +184,3 @@ def test_chapters_are_read_in_a_sitting(name):
     }
     allowed = LIMITS | LONGER.get(name, {})
     assert {key: n for key, n in size.items() if n > allowed[key]} == {}
-
-
-def test_style_and_words():
-    """What CI begins with, so that nobody who runs the tests forgets it."""
-    tools = Path(sys.executable).parent
-    done = subprocess.run(
-        ["make", "lint", f"BIN={tools}", "READY="], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

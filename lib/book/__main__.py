@@ -2,10 +2,6 @@
 
 ``python -m lib.book record [CHAPTER ...] --profile standard``: keep long runs' results, also of a
 chapter's other parameter files, as ``interplay.gtsrb``.
-
-``python -m lib.book rehearse --profile gpu``: execute parameter files cut down, on a CPU.
-``python -m lib.book slice NAME``: record a slice of the gpu profile.
-``python -m lib.book cost --profile gpu``: how long trainings would take on this machine.
 """
 
 import argparse
@@ -13,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,12 +20,8 @@ from lib.book.chapters import (
     parameter_files,
     profile_parameters,
 )
-from lib.book.cost import cost_table
 from lib.book.execute import BuildError, execute_chapter, is_recorded
-from lib.book.parameters import ParameterError
 from lib.book.records import read_records, run_name, write_record
-from lib.book.rehearse import rehearse, write_rehearsal
-from lib.book.slices import read_slices
 from lib.book.words import duration_text
 from lib.runs import check_cluster
 
@@ -46,15 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     record = commands.add_parser("record", help="execute chapters and store their results")
     record.add_argument("chapters", nargs="*", help="all that have parameters, if none is named")
     record.add_argument("--profile", choices=PROFILES, default="standard")
-    rehearsal = commands.add_parser("rehearse", help="execute parameter files, cut down")
-    rehearsal.add_argument("files", nargs="*", help="such as canaries.low; all by default")
-    rehearsal.add_argument("--profile", choices=PROFILES, default="gpu")
-    one = commands.add_parser("slice", help="execute and record a slice of the gpu profile")
-    one.add_argument("name", help="of params/slices.yml")
-    cost = commands.add_parser("cost", help="what a profile's trainings will take here")
-    cost.add_argument("files", nargs="*", help="such as canaries.low; all by default")
-    cost.add_argument("--profile", choices=PROFILES, default="gpu")
-    for command in (build, record, rehearsal, one, cost):
+    for command in (build, record):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     try:
@@ -63,32 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     if options.command == "build":
         return _build(options.book, options.profile)
-    if options.command == "rehearse":
-        started = time.perf_counter()
-        try:
-            done = rehearse(options.book, options.profile, options.files)
-        except ParameterError as error:
-            parser.error(str(error))
-        if failed := any(each.error for each in done):
-            print("error: a parameter file cannot be executed", file=sys.stderr)
-        elif not options.files:
-            seconds = time.perf_counter() - started
-            print(write_rehearsal(options.book, options.profile, done, seconds))
-        return int(failed)
-    if options.command == "cost":
-        try:
-            table = cost_table(options.book, options.profile, options.files)
-        except (ParameterError, ValueError) as error:
-            parser.error(str(error))
-        print(table.to_string(index=False, float_format="{:,.2f}".format))
-        print("Not counted: evaluations between trainings, and chapters that train small models.")
-        return 0
-    if options.command == "slice":
-        slices = read_slices(options.book.parent / "params")
-        if options.name not in slices:
-            parser.error(f"no slice {options.name!r}; there are {', '.join(slices)}")
-        return _record(options.book, [slices[options.name]["file"]], "gpu")
-
     given = parameter_files(options.book, options.profile)
     known = dict.fromkeys([*chapter_files(options.book), *given])
     for name in options.chapters:

@@ -1,4 +1,4 @@
-"""HTML of tables, claims, the ledger and the status page."""
+"""HTML of tables, claims and the ledger."""
 
 import base64
 import html
@@ -27,7 +27,6 @@ from lib.book.parameters import Parameter
 from lib.book.records import by_size
 from lib.book.words import caption_text, number_text, powers, scale_text
 from lib.data.untrusted import csv_text
-from lib.runs import MAIN_PACKAGES, package_versions, python_version
 
 Found = Mapping[str, Any]  # what one run found about a claim
 Runs = Mapping[str, Found | None]  # that of recorded runs, by their names
@@ -534,44 +533,3 @@ def _summary(ledger: Ledger) -> str:
         f"largest run that covers it: {recorded} by a recorded one. {revised} were changed after "
         "they had first been evaluated; an asterisk marks them.</p>"
     )
-
-
-def status_html(executed: Mapping[str, Any], addresses: Mapping[str, str]) -> str:
-    """Tables of the status page: chapters, versions, data used."""
-    chapters = "".join(
-        f"<tr><td><a href='{addresses[name]}'>{name}</a></td><td>{done.profile}</td>"
-        f"<td class='number'>{done.seconds:.1f} s</td>"
-        f"<td class='whole'>{done.finished[:16].replace('T', ' ')} UTC</td>"
-        f"<td>{_data_present(done.data)}</td></tr>"
-        for name, done in executed.items()
-    )
-    versions = pd.DataFrame(
-        [("Python", python_version())]
-        + [(name, package_versions().get(name, "absent")) for name in MAIN_PACKAGES],
-        columns=["package", "version"],
-    )
-    machines = pd.DataFrame([{"chapter": n, **done.hardware} for n, done in executed.items()])
-    machines = machines.rename(columns={"memory_gib": "memory (GiB)"})
-    data = pd.DataFrame(
-        [
-            (name, file, "absent" if digest == "absent" else "present", digest[:12])
-            for name, done in executed.items()
-            for file, digest in done.data.items()
-        ],
-        columns=["chapter", "data", "state", "SHA-256 begins"],
-    )
-    head = _heads(("chapter", "profile", "run time", "executed", "data files asked for"))
-    return (
-        f"<h2 id='chapters'>Chapters</h2>{_scrolling('Chapters', head, chapters)}"
-        f"<h2 id='machine'>Machine</h2>{table_html(machines, 'Machine of each chapter')}"
-        f"<h2 id='versions'>Versions</h2>{table_html(versions, 'Versions of packages')}"
-        "<h2 id='data'>Data</h2><p>The data files that the chapters asked for.</p>"
-        f"{table_html(data, 'Data of each chapter') if len(data) else '<p>No data files.</p>'}"
-    )
-
-
-def _data_present(states: Mapping[str, str]) -> str:
-    """How many of the data files that a chapter asked for were there."""
-    if not states:
-        return "no data files"
-    return f"{sum(v != 'absent' for v in states.values())} of {len(states)} present"

@@ -127,6 +127,18 @@ def not_found_page(title: str, address: str) -> str:
     return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
 
 
+def redirect_page(title: str, address: str) -> str:
+    """HTML of a page that has moved to an address: it leads there by itself, or by a link."""
+    to = html.escape(address)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8" />\n'
+        '<meta name="robots" content="noindex" />\n'
+        f'<meta http-equiv="refresh" content="0; url={to}" />\n'
+        f"<title>Moved - {html.escape(title)}</title>\n</head>\n"
+        f'<body>\n<p>This page has moved: <a href="{to}">follow it</a>.</p>\n</body>\n</html>\n'
+    )
+
+
 # ---------------------------------------------------------------------- pages
 
 _FIGURE = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")

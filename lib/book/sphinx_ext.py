@@ -1,4 +1,4 @@
-"""Sphinx extension of the book: executed chapters, live values, ledger, status.
+"""Sphinx extension of the book: executed chapters, live values, ledger, redirects.
 
 Chapters are executed (or found in the cache) when Sphinx starts, before anything is
 read or written: a failing cell therefore leaves the previous site as it was.
@@ -26,11 +26,11 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import lib
 from lib.book import bibliography
+from lib.book.benchmarks import benchmarks_html
 from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.measured import PARTS, measured_html
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records
 from lib.book.render import (
@@ -40,7 +40,6 @@ from lib.book.render import (
     code_spans,
     ledger_html,
     picture_html,
-    status_html,
     tally_html,
 )
 from lib.book.site import (
@@ -54,6 +53,7 @@ from lib.book.site import (
     plain_math,
     quoted_figures,
     quoted_values,
+    redirect_page,
     shorten,
     shown_first,
     site_address,
@@ -62,7 +62,6 @@ from lib.book.site import (
     with_cards,
     with_values,
 )
-from lib.book.slices import slices_html
 from lib.book.words import formatted
 from lib.runs import fingerprint
 
@@ -106,6 +105,9 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     notebook.cells = merged
     return notebook
 
+
+#: Pages that are gone, and the page that stands in for each.
+MOVED = {"proofs": "benchmarks", "status": "benchmarks"}
 
 #: Of more verdicts of one cell a page makes a table.
 _SINGLE = 3
@@ -243,23 +245,10 @@ def _tally(env: Any, paper: str) -> str:
     return tally_html(_evidence(env.app, env.docname), paper)
 
 
-def _status(env: Any) -> str:
-    """Chapters, run times, versions and data."""
-    executed = {name: page.done for name, page in env.app.companion_pages.items()}
-    return status_html(executed, _addresses(env.app, env.docname))
-
-
-def _measured(env: Any, part: str) -> str:
-    """A part of what a command has measured."""
-    page = measured_html(Path(env.app.srcdir), part)
-    env.note_dependency(str(Path(env.app.srcdir, "records", f"{PARTS[part]}.json")))
-    return page
-
-
-def _slices(env: Any) -> str:
-    """The gpu profile in slices."""
-    env.note_dependency(str(Path(env.app.srcdir, "records", "rehearsal.json")))
-    return slices_html(Path(env.app.srcdir))
+def _benchmarks(env: Any) -> str:
+    """What `make bench` has recorded."""
+    env.note_dependency(str(Path(env.app.srcdir, "records", "benchmarks.json")))
+    return benchmarks_html(Path(env.app.srcdir))
 
 
 def _beside(env: Any) -> str:
@@ -413,9 +402,18 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
             _copy_mathjax(Path(app.outdir))
             page = not_found_page(app.config.html_title, app.config.html_baseurl)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
+            _write_redirects(app)
             _unfinished(app).unlink(missing_ok=True)
     finally:
         app.companion_lock.release()
+
+
+def _write_redirects(app: Sphinx) -> None:
+    """Pages at old addresses, unless a book has a page of that name, or lacks the new one."""
+    for old, new in MOVED.items():
+        if old not in app.env.found_docs and new in app.env.found_docs:
+            page = redirect_page(app.config.html_title, app.builder.get_relative_uri(old, new))
+            Path(app.outdir, f"{old}.html").write_text(page, encoding="utf-8")
 
 
 def _write_notebooks(app: Sphinx) -> None:
@@ -576,10 +574,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("result", _directive(_result, 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
-    app.add_directive("build-status", _directive(_status))
-    app.add_directive("measured", _directive(_measured, 1))
-    app.add_directive("slices", _directive(_slices))
     app.add_directive("beside", _directive(_beside))
+    app.add_directive("benchmarks", _directive(_benchmarks))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

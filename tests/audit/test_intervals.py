@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-import time
 
 import numpy as np
 import pytest
@@ -360,23 +359,3 @@ def test_best_of_a_roc_is_the_maximum(separation):
     index, best = best_lower_bound(table, 1e-5)
     assert best == pytest.approx(bounds.max(), abs=1e-12)
     assert bounds[index] == pytest.approx(best, abs=1e-12)
-
-
-def processor_time(call) -> float:
-    """Seconds of processor time, the least of three: other work on the machine is no concern."""
-    times = []
-    for _ in range(3):
-        started = time.process_time()
-        call()
-        times.append(time.process_time() - started)
-    return min(times)
-
-
-@pytest.mark.speed
-def test_an_interval_takes_milliseconds_and_a_roc_less_than_a_third_of_a_second():
-    rng = np.random.default_rng(3)
-    tables = [AttackCounts(*map(int, rng.integers(0, 500, 4) + 1)) for _ in range(40)]
-    assert np.median([processor_time(lambda c=c: epsilon_interval(c, 1e-5)) for c in tables]) < 5e-3
-    sweeps = [roc(separation) for separation in (0.3, 1.0, 3.0)]
-    assert all(len(table) == 1025 for table in sweeps)
-    assert np.median([processor_time(lambda t=t: best_lower_bound(t, 1e-5)) for t in sweeps]) < 0.3

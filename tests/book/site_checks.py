@@ -352,8 +352,13 @@ def load_times(browser, url: str, times: int = 5) -> list[dict[str, float]]:
 
 
 def page_names(folder: Path) -> list[str]:
-    """All pages of a site, the generated ones included; the 404 page has checks of its own."""
-    return sorted(p.name for p in folder.glob("*.html") if p.name != "404.html")
+    """All pages of a site, the generated ones included.
+
+    Not the 404 page, nor those at old addresses that lead on: these have checks of their own.
+    """
+    moved = 'http-equiv="refresh"'
+    pages = [p for p in folder.glob("*.html") if moved not in p.read_text(encoding="utf-8")]
+    return sorted(p.name for p in pages if p.name != "404.html")
 
 
 _ASSET = re.compile(

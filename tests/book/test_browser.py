@@ -10,11 +10,12 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, shape, too_long
-from site_checks import TYPESET, load_times, page_names, page_weights, search, too_heavy, visit
+from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
 from lib.book.chapters import chapter_files
+from lib.book.sphinx_ext import MOVED
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
@@ -87,12 +88,6 @@ def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
 
 
 @pytest.mark.data
-def test_the_first_page_is_there_within_a_second(browser, address):
-    """From a local server, with an empty cache; the best of five, as others use the machine."""
-    assert min(times["painted"] for times in load_times(browser, f"{address}/index.html")) < 1000
-
-
-@pytest.mark.data
 def test_no_page_is_too_heavy(address):
     weights, shared = page_weights(HTML)
     assert too_heavy(HTML) == {}
@@ -106,6 +101,15 @@ def test_no_page_shows_where_an_object_lies_in_memory(address):
     address_of = re.compile(r" at 0x[0-9a-f]{6}")
     texts = {name: (HTML / name).read_text(encoding="utf-8") for name in page_names(HTML)}
     assert not [name for name, text in texts.items() if address_of.search(text)]
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_old_addresses_lead_to_pages_that_stay(browser, address, old):
+    page = browser.new_page()
+    page.goto(f"{address}/{old}.html")
+    page.wait_for_url(f"{address}/{MOVED[old]}.html")
+    assert page.locator("article h1").count() == 1
+    page.close()
 
 
 @pytest.mark.parametrize(

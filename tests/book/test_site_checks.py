@@ -83,6 +83,7 @@ def book(tmp_path_factory) -> Book:
         ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "x"],
     ):
         subprocess.run(["git", *command], cwd=made.root, check=True)
+    made.edit("lib/book/sphinx_ext.py", "MOVED = {", 'MOVED = {"moved": "two", "one": "two", ')
     made.build()
     return made
 
@@ -163,6 +164,14 @@ def test_search_works_below_a_path(browser, book, published):
     ((text, link),) = search(browser, published, "quokka")
     assert (text, link.split("#")[0].split("?")[0]) == ("A book", f"{published}/index.html")
     assert search(browser, published, "zyzzyvaquux") == []
+
+
+def test_a_page_that_has_moved_leads_on_and_hides_no_other(browser, book, published):
+    page = browser.new_page()
+    page.goto(f"{published}/moved.html")
+    page.wait_for_url("**/two.html")
+    page.close()
+    assert "Chapter one" in book.page("one")
 
 
 @pytest.mark.parametrize("missing", ["gone.html", "deep/er/gone.html", "notebooks/gone"])

@@ -146,7 +146,7 @@ class Book:
         """Do what the command does in a fork of a process that has imported what it imports.
 
         Two thirds of the processor time of a build that executes nothing are imports. What is
-        measured (`make coverage`) is the command: coverage settles which `lib` it looks at when a
+        measured (by coverage) is the command: coverage settles which `lib` it looks at when a
         process begins.
         """
         if "COVERAGE_PROCESS_CONFIG" in os.environ:
@@ -308,7 +308,7 @@ def make_book(root: Path, chapters: bool = True) -> Book:
     (book / "index.md").write_text(INDEX if chapters else "# A book\n")
     for name in names:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
-    (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n\n```{build-status}\n```\n")
+    (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n")
     (book / "claims.yml").write_text(CLAIMS if chapters else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):
         folder = root / "params" / profile

@@ -1,7 +1,5 @@
 """The forest: scikit-learn's in distribution, its invariants, and its speed."""
 
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -287,32 +285,6 @@ def test_masked_points_and_rows_of_other_names_are_refused():
         fitted.predict(np.ma.array(x, mask=x == 2))
     with pytest.raises(ValueError, match="y must have the index of X"):
         ForestRegressor(2).fit(pd.DataFrame(x), pd.Series(y, index=range(1, 7)))
-
-
-def fastest(work, times):
-    seconds = []
-    for _ in range(times):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return min(seconds)
-
-
-@pytest.mark.parametrize("classes", [True, False])
-@pytest.mark.speed
-def test_speed(classes):
-    """Fit and predict 1000 points, as in P4's experiments; out-of-bag predictions come along."""
-    rng = np.random.default_rng(0)
-    x = rng.random((1000, 2))
-    y = rng.random(1000) < x[:, 0] if classes else x[:, 0] + rng.normal(size=1000)
-    mine = (ForestClassifier if classes else ForestRegressor)(random_state=0)
-    theirs = (RandomForestClassifier if classes else RandomForestRegressor)(random_state=0)
-    method = "predict_proba" if classes else "predict"
-    ratio = fastest(lambda: getattr(theirs.fit(x, y), method)(x), 2) / fastest(
-        lambda: getattr(mine.fit(x, y), method)(x), 6
-    )
-    print(f"speed: {ratio:.1f} times scikit-learn's")
-    assert ratio > 4
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-7, 0.3, 1e100])

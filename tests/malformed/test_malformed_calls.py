@@ -34,7 +34,7 @@ ALLOWED = re.compile(
     r"|report\.ModelPredictions-(\w+_scores: infinite|epsilon: (0\.0|inf)|delta: 0\.0)"
 )
 ROWS = [row for row in ROWS if not ALLOWED.fullmatch(row.id)]
-#: The first bad values of an argument, and NaN, in CI; all of them in `make long`.
+#: The first bad values of an argument, and NaN, in CI; all of them with `MARK=long`.
 FIRST = 2
 
 

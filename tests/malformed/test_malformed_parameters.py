@@ -5,7 +5,6 @@ What is expected is derived here from the declaration's text, not by the code un
 
 import math
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +104,6 @@ def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
         if where != chapter:
             continue
         count += 1
-        began = time.process_time()
         try:
             found = validate_parameters(DECLARED[chapter], {parameter.name: value})
         except ParameterError as error:
@@ -115,7 +113,6 @@ def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
                 wrong.append((case.id, said))
         else:
             wrong.append((case.id, found[parameter.name]))
-        assert time.process_time() - began < 1, case.id
     assert wrong == []
     assert count > 0
 

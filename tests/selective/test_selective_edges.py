@@ -1,6 +1,6 @@
 """Boundaries of what is allowed, messages in full, and values derived another way.
 
-Most were added where mutation testing (`.ci/mutants`) showed that a change would go unnoticed.
+Most were added where mutation testing showed that a change would go unnoticed.
 """
 
 import math

@@ -183,7 +183,7 @@ def test_intervals_hold_where_few_are_wrong(kind, accuracy, n, metric):
 def test_intervals_hold_in_every_cell(kind, metric):
     # Of 648 cells one is expected to fail by chance, so those that do are drawn anew, with a higher
     # bar.  The lowest known is (perfect, 0.97, 2000) of augrc with 0.9365 of 2,000: it depends on
-    # the number of errors alone, about 60, which is whole, so that coverage goes up and down with n.
+    # the number of errors alone, about 60, which is whole: coverage goes up and down with n.
     cells = [(a, n) for a in ACCURACIES for n in SIZES]
     low = [c for c in cells if coverage(kind, *c, metric, 400) < least(400)]
     again = {c: coverage(kind, *c, metric, 2000, seed=1) for c in low}

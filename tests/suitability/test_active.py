@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import time
 
 import numpy as np
 import pandas as pd
@@ -264,19 +263,3 @@ def test_what_is_kept_does_not_grow(which):
     for _ in range(20):
         update(2000)
     assert size(monitor) <= before + 32  # a counter's digits
-
-
-@pytest.mark.speed
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_an_update_after_a_million_rows_takes_as_long_as_the_first(which):
-    """Ratio of medians over 200 updates of 1,000 rows, taken in turn."""
-    (_, fresh), (_, old) = monitors()[which], monitors()[which]
-    for _ in range(100):
-        old(10_000)
-    durations = {fresh: [], old: []}
-    for _ in range(200):
-        for update, taken in durations.items():
-            start = time.perf_counter()
-            update(1000)
-            taken.append(time.perf_counter() - start)
-    assert np.median(durations[old]) <= 1.5 * np.median(durations[fresh])

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from roberta import make_roberta
 
-from lib.book import rehearse
 from lib.book.chapters import profile_parameters
 from lib.data.text import TextSet, hashed_words
 from lib.studies.audit.system import require_consistent, run_audits, settings_from
@@ -145,11 +145,11 @@ def test_without_transformers():
 
 @needs_transformers
 def test_a_folder_of_data_holds_the_network(tmp_path, monkeypatch):
-    """No network is asked; the rehearsal's RoBERTa has the true one's parameters but the head's."""
+    """No network is asked; the tests' RoBERTa has the true one's parameters but the head's."""
     (tmp_path / "empty").mkdir()
     folders = os.pathsep.join([str(tmp_path / "empty"), str(tmp_path)])
     monkeypatch.setenv("COMPANION_DATA", folders)
-    rehearse._make_roberta(tmp_path)
+    make_roberta(tmp_path)
     texts = ["A good film!", "bad"]
     found = text_module.tokens_of(texts, 8)
     assert found.shape == (2, 8)

@@ -1,7 +1,6 @@
 """Trade-off curves of ledgers: against exact curves, a second discretisation, and guarantees."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -184,15 +183,3 @@ def test_the_ends():
 def test_the_same_ledger_costs_nothing():
     first = trade_off(ledger((0.1, 1.3, 100), (0.2, 2.0, 10)))
     assert trade_off(ledger((0.2, 2.0, 10), (0.1, 1.3, 60), (0.1, 1.3, 40))) is first
-
-
-@pytest.mark.speed
-def test_a_hundred_curves_a_second():
-    """A hundred ledgers of which ten differ, as those of ten trainings with ten seeds each."""
-    trade_off(ledger((0.5, 1.0, 1)))  # loads dp-accounting
-    ledgers = [ledger((0.05, 1 + place / 97, 400)) for place in range(10)] * 10
-    started = time.process_time()
-    curves = [trade_off(each) for each in ledgers]
-    found = [curve.mu(1e-5) for curve in curves]
-    assert time.process_time() - started < 1.0
-    assert len(set(found)) == 10

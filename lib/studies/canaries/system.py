@@ -209,12 +209,6 @@ def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSetti
     )
 
 
-def planned(settings: MechanismSettings) -> list[Job]:
-    """All trainings."""
-    mechanisms = _trainings(settings, _plan(settings))
-    return [*_many(settings), *mechanisms, *_students(settings)]
-
-
 def _many(settings: MechanismSettings) -> list[Job]:
     """Trainings of many models: one that is left alone at the end keeps others waiting."""
     return [_grouped(settings), *_teachers(settings)]

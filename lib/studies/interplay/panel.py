@@ -215,18 +215,6 @@ class PanelSettings:
             for epsilon in self.epsilons
         }
 
-    def planned(self, keep: Sequence[float] = (), rare_seeds: int = 1) -> list[ManyTrainings]:
-        """All trainings, or more: the first of the rates stand in for those to be chosen."""
-        rates = {place: self.rates_at(place[1])[0] for place in self.places}
-        plain = {e: rates["plain", e] for e in self.epsilons}
-        searches = replace(self, first_rates=0).searches()
-        return [
-            *searches.values(),
-            *self.finals({place[:2]: self.rates_at(place[1])[:3] for place in searches}).values(),
-            *self.trainings(rates).values(),
-            *self.with_rare_class(keep, rare_seeds, plain).values(),
-        ]
-
     @property
     def epochs(self) -> float:
         """Expected passes over the training points."""

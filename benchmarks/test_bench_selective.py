@@ -1,6 +1,4 @@
-"""Metrics of selective classification against NumPy, and torch-uncertainty where it imports."""
-
-import importlib
+"""Metrics of selective classification against their definitions in plain NumPy."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,6 @@ from comparing import compare, sizes
 
 from lib.selective import augrc, aurc, normalized_score
 
-SORT = "NumPy's sort of the same scores, of 8 bytes each, and one reading of the sorted array"
 # Sums of n numbers of at most 1, pairwise: log2(n) roundings; cumulative counts are exact.
 TOLERANCE = 1e-12
 
@@ -74,15 +71,12 @@ def test_metric(benchmark, name, n):
     ours, theirs = PAIRS[name]
     compare(
         benchmark,
-        area="selective",
         comparison=name,
         peer_name="plain NumPy",
         size=n,
         unit="points",
         ours=lambda: ours(correct, score),
         peer=lambda: theirs(correct, score),
-        floor=lambda: np.sort(score).sum(),
-        floor_is=SORT,
         agreements=[
             (
                 "value" if "all" not in name else "all three values",
@@ -90,45 +84,4 @@ def test_metric(benchmark, name, n):
             )
         ],
         warm_peer=n < 10**6,
-        peer_memory=name not in ("AUGRC", "normalized score"),
-    )
-
-
-@pytest.mark.parametrize("n", sizes(1000, 10_000_000))
-def test_torch_uncertainty(benchmark, n):
-    """It needs torchvision, which need not import beside PyTorch's build for CPUs."""
-    correct, score = sample(n)
-    peer, reason = None, ""
-    try:
-        import torch
-
-        metrics = importlib.import_module("torch_uncertainty.metrics.classification")
-    except Exception as error:  # whatever keeps it from importing is the reason
-        reason = f"does not import here: {type(error).__name__}: {error}"
-    else:
-        # Two classes: the predicted one has the larger probability, (1 + score) / 2.
-        first = torch.from_numpy((1 + score) / 2)
-        probabilities = torch.stack([first, 1 - first], dim=1)
-        targets = torch.from_numpy((~correct).astype(np.int64))
-
-        def peer():
-            metric = metrics.AURC()
-            metric.update(probabilities, targets)
-            return float(metric.compute())
-
-    compare(
-        benchmark,
-        area="selective",
-        comparison="AURC by another library",
-        peer_name="torch-uncertainty",
-        size=n,
-        unit="points",
-        ours=lambda: aurc(correct, score),
-        peer=peer,
-        floor=lambda: np.sort(score).sum(),
-        floor_is=SORT,
-        # It integrates by trapezia from 1/n on and sums in single precision or so: both areas
-        # differ by at most the first and last risk over n, but for rounding.
-        agreements=[("value", lambda a, b: (abs(a - b), 2 / n + 1e-5))] if peer else [],
-        reason=reason,
     )

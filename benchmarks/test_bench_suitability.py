@@ -14,10 +14,6 @@ from lib.studies.suitability.data import digits_study, run_study, wilds_files, w
 from lib.studies.suitability.experiment import evaluate_pairs
 
 PEER = "scikit-learn and SciPy"
-FLOOR = (
-    "each estimator's five sigmoids at each row that they are asked about, once: NumPy's matrix"
-    " product and exponential, without any fit"
-)
 # Optimum against optimum: what is left is rounding, through a p-value's slope in the means.
 EXACT = {"solver": "newton-cholesky", "tol": 1e-12, "max_iter": 10_000}
 #: What a reader would write, as the paper's authors did; it stops early.
@@ -40,19 +36,6 @@ def sample(folds, size=300, seed=0):
     user = rng.normal(-0.05, 1.0, (500, 12))
     user_correct = rng.random(500) < 1 / (1 + np.exp(-(user @ np.linspace(1, -0.5, 12) + 1)))
     return x, correct, np.split(rng.permutation(len(x)), folds), user, user_correct
-
-
-def sigmoids(rows, signals, folds):
-    """What the floor does: 5 sigmoids of each fold's estimator at each row."""
-    rng = np.random.default_rng(0)
-    weights, x = rng.normal(size=(5 * folds, signals)), rng.normal(size=(signals, rows))
-    step = max(1, 2**15 // (5 * folds))
-
-    def run():
-        for i in range(0, rows, step):
-            np.exp(weights @ x[:, i : i + step])
-
-    return run
 
 
 @pytest.mark.parametrize("folds", sizes(2, 4, 6, 9))
@@ -82,7 +65,6 @@ def compare_user_fold(benchmark, folds, options):
 
     compare(
         benchmark,
-        area="suitability",
         comparison="one user fold, solved exactly" if exact else "one user fold, default solver",
         peer_name=PEER,
         size=len(pairs),
@@ -91,11 +73,8 @@ def compare_user_fold(benchmark, folds, options):
         peer=lambda: np.array(
             [one_pair(x, correct, partition[i], partition[j], user, options) for i, j in pairs]
         ),
-        floor=sigmoids(len(x) + len(user), 12, folds),
-        floor_is=FLOOR,
         agreements=[("p-values of all tests", agree)],
         warm_peer=False,
-        peer_memory=folds == 9 and exact,
         remark="" if exact else "scikit-learn's solver stops early; ours goes to the optimum",
     )
 
@@ -137,18 +116,6 @@ def test_the_whole_grid(benchmark):
         {kind: study.tasks(kind, folds, 32) for kind, users in study.user_folds.items() if users}
         for study in studies
     ]
-    floors = [
-        sigmoids(
-            sum(
-                sum(len(part) for part in task.partition) + len(task.user[1])
-                for tasks in layout.values()
-                for task in tasks
-            ),
-            12,
-            folds,
-        )
-        for layout in layouts
-    ]
 
     def agree(_, __):
         worst = 0.0
@@ -175,22 +142,17 @@ def test_the_whole_grid(benchmark):
     total = sum(counted)
     compare(
         benchmark,
-        area="suitability",
         comparison="the whole grid",
         peer_name=PEER,
         size=total,
         unit="tests",
         ours=take_turns,
         peer=peer,
-        floor=lambda: floors[turn[0] % len(studies)](),
-        floor_is=FLOOR,
         agreements=[("p-values of the tests drawn", agree)],
         rounds=len(studies) if here else 3,
         warm_peer=False,
         warm_ours=False,
         peer_scale=lambda: counted[turn[0] % len(studies)] / 8,
-        ours_memory=False,
-        peer_memory=False,
         remark=(
             f"{len(studies)} classifiers, one a round; the peer's time is that of 8 tests a round,"
             " drawn at random, times the classifier's number of tests over 8"

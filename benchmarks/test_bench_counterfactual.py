@@ -7,7 +7,6 @@ import pytest
 from comparing import compare, sizes
 from peer_learners import PAIR, quiet, stack_classifier, stack_regressor
 from scipy import stats
-from sklearn.metrics.pairwise import rbf_kernel
 
 from lib.counterfactual import counterfactual_score, fold_numbers
 from lib.studies.counterfactual import simulation
@@ -55,25 +54,14 @@ def test_interval_of_linear_learners(benchmark, n):
     x, s, r = sample(n)
     fold = fold_numbers(n, 2, 7)
 
-    def floor():
-        for k in (0, 1):
-            inside, outside = fold == k, fold != k
-            PAIR[0].fit(x[outside], r[outside]).predict_proba(x[inside])
-            seen = outside & ~r
-            PAIR[1].fit(x[seen], s[seen]).predict(x[inside])
-
     compare(
         benchmark,
-        area="counterfactual",
         comparison="interval, linear learners",
         peer_name="DoubleML",
         size=n,
         unit="points",
         ours=lambda: counterfactual_score(x, s, r, learner=PAIR, folds=2, clip=1e-9, rng=7),
         peer=lambda: by_doubleml(x, s, r, fold),
-        floor=floor,
-        floor_is="the four fits of the learners and their predictions, by scikit-learn, and"
-        " nothing else; both sides do them",
         agreements=[
             (
                 "estimate and both ends of its normal interval",
@@ -89,7 +77,6 @@ def test_interval_of_super_learners(benchmark, n):
     """The same folds and estimator, so that only the learners differ."""
     drawn = simulation.simulate(n, rng=0)
     x, s, r = drawn.X, drawn.scores[1], drawn.abstained[1]
-    fold = fold_numbers(n, 2, 3)
     trees = 100 if n != 300 else 20  # to be short
     pair = stack_classifier(trees=trees), stack_regressor(trees=trees)
 
@@ -99,27 +86,14 @@ def test_interval_of_super_learners(benchmark, n):
             warnings.simplefilter("ignore", FutureWarning)
             return counterfactual_score(x, s, r, learner=pair, clip=0.2, rng=3)
 
-    def floor():
-        for k in (0, 1):
-            for rows in (fold != k, (fold != k) & ~r):
-                points = x[rows]
-                rbf_kernel(points, gamma=1.0)
-                columns = np.ascontiguousarray(points.T)
-                for _ in range(100):
-                    np.sort(columns, axis=1)
-
     compare(
         benchmark,
-        area="counterfactual",
         comparison="interval, super learner",
         peer_name="scikit-learn's stack",
         size=n,
         unit="points",
         ours=lambda: counterfactual_score(x, s, r, clip=0.2, rng=3),
         peer=by_stack,
-        floor=floor,
-        floor_is="for each of the four fits one matrix of Gaussian kernels, and for each of 100"
-        " trees one sort of each feature, by NumPy",
         agreements=[
             (
                 # Stacks with other folds and forests are other estimates of the same nuisance
@@ -133,5 +107,4 @@ def test_interval_of_super_learners(benchmark, n):
             ),
         ],
         warm_peer=False,
-        peer_memory=n == 1000,
     )

@@ -28,11 +28,6 @@ SPECS = {
     "small CNN": ModelSpec("small_cnn", inputs=(1, 28, 28), classes=CLASSES),
 }
 MODES = ("hooks", "functorch", "ew", "ghost")
-FLOOR = (
-    "the operations of the matrix products of forward and backward pass, at the rate of NumPy's"
-    " product of two 256 x 256 matrices, and NumPy's standard normal numbers for every parameter"
-    " and step"
-)
 
 
 @pytest.fixture(scope="module")
@@ -95,45 +90,6 @@ def fastest_mode(spec, data, points):
         return time.process_time() - started
 
     return min(MODES, key=seconds)
-
-
-def operations(spec):
-    """Multiplications and additions of an example's forward and backward pass, by matrix layer.
-
-    The first layer passes no gradient on to its inputs.
-    """
-    network, counts = build_model(spec, 0), []
-
-    def count(module, given, made):
-        outputs = made.numel()
-        width = module.weight[0].numel()  # products per output
-        counts.append(2 * outputs * width)
-
-    for module in network.modules():
-        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
-            module.register_forward_hook(count)
-    with torch.no_grad():
-        network(torch.zeros(1, *spec.inputs))
-    parameters = sum(p.numel() for p in network.parameters())
-    return 2 * sum(counts) + sum(counts[1:]), parameters
-
-
-def floor_of(spec, models, steps):
-    per_example, parameters = operations(spec)
-    rng = np.random.default_rng(0)
-    a = rng.standard_normal((256, 256), dtype=np.float32)
-    products = max(1, round(models * steps * BATCH * per_example / (2 * 256**3)))
-    block = np.empty(2**16, np.float32)
-    whole, rest = divmod(models * steps * parameters, len(block))
-
-    def run():
-        for _ in range(products):
-            a @ a
-        for _ in range(whole):
-            rng.standard_normal(out=block, dtype=np.float32)
-        rng.standard_normal(rest, dtype=np.float32)
-
-    return run
 
 
 def configs(spec, models, steps):
@@ -203,7 +159,6 @@ def run(benchmark, name, source, models, steps, accuracy=True):
             )
         compare(
             benchmark,
-            area="training",
             comparison=name,
             peer_name="Opacus",
             size=models,
@@ -213,8 +168,6 @@ def run(benchmark, name, source, models, steps, accuracy=True):
             peer=lambda: [
                 by_opacus(spec, data, points, 1000 + seed, steps, mode) for seed in range(models)
             ],
-            floor=floor_of(spec, models, steps),
-            floor_is=FLOOR,
             agreements=agreements,
             warm_peer=False,
             remark=f"{steps} steps a model; Opacus by its mode {mode!r}, the fastest here of"

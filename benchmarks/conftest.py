@@ -17,5 +17,11 @@ def _one_thread():
         yield
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Where one other mark is asked for, nothing here need be imported."""
+    mark = config.getoption("markexpr")
+    return True if mark.isidentifier() and mark != "bench" else None
+
+
 def pytest_benchmark_update_json(config, benchmarks, output_json):
     output_json["companion"] = {"load": LOAD, "seconds": time.time() - STARTED}

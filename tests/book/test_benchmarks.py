@@ -1,0 +1,110 @@
+"""From pytest-benchmark's report to the record and the table: by hand, and what is refused."""
+
+import copy
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lib.book.benchmarks import _from_reports, benchmarks_html, make_record, ratio
+from lib.book.records import record_command
+
+ROOT = Path(__file__).parents[2]
+
+
+def row(size, ours, theirs, **changes):
+    return {
+        "comparison": "interval",
+        "peer": "someone",
+        "size": size,
+        "unit": "trials",
+        "seconds": {"ours": list(ours), "peer": list(theirs)},
+        "remark": "",
+    } | changes
+
+
+def report(*rows):
+    return {
+        "machine_info": {"node": "secret-host", "user": "somebody"},
+        "companion": {"load": 1.25, "seconds": 90.0},
+        "benchmarks": [{"extra_info": each} for each in rows],
+    }
+
+
+def shown(book, record):
+    (book / "records").mkdir(exist_ok=True)
+    (book / "records" / "benchmarks.json").write_text(json.dumps(record))
+    return re.sub(r"(<[^>]+>)+", "|", benchmarks_html(book))
+
+
+def test_ratios_are_of_one_round():
+    # n^2, 4 n^2 and 9 n^2 over n, 2 n and 3 n: the ratios are n, 2 n and 3 n.
+    assert ratio(row(10, [10, 20, 30], [100, 400, 900])) == pytest.approx((15, 20, 25))
+    assert ratio(row(1, [1.0, 2.0, 4.0], [2.0, 10.0, 16.0]))[1] == 4.0  # of medians it is 5
+
+
+def test_the_table_has_the_largest_size_of_each_comparison(tmp_path):
+    rows = [row(n, [n, 2 * n, 3 * n], [n**2, 4 * n**2, 9 * n**2]) for n in (10, 1000, 100)]
+    slow = row(7, [4.0, 4.0], [1.0, 3.0], comparison="a <slow> one", remark="it stops early")
+    record = make_record(report(slow, *rows), ROOT)
+    assert [each["size"] for each in record["results"]] == [7, 10, 100, 1000]
+    page = shown(tmp_path, record)
+    assert "|interval, 1,000 trials|someone|2,000 (1,500 to 2,500)|" in page
+    assert "interval, 100 trials" not in page
+    assert "|a &lt;slow&gt; one, 7 trials|someone|0.50 (0.38 to 0.62)|" in page
+    assert "|a &lt;slow&gt; one: it stops early.|" in page
+    assert record["packages"]["numpy"] in page
+
+
+def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
+    source = tmp_path / "report.json"
+    source.write_text(json.dumps(report(row(1, [1.0], [2.0]))))
+    assert record_command("benchmarks", _from_reports, [str(source), "--book", str(tmp_path)]) == 0
+    path = tmp_path / "records" / "benchmarks.json"
+    assert capsys.readouterr().out.strip() == str(path)
+    assert [p.name for p in path.parent.iterdir()] == ["benchmarks.json"]
+    text = path.read_text()
+    for private in ("secret-host", "somebody", str(ROOT), str(Path.home())):
+        assert private not in text or private == "/"
+    page = re.sub(r"(<[^>]+>)+", "|", benchmarks_html(tmp_path))
+    assert "|interval, 1 trials|someone|2.0|" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.pop("unit"), "a result lacks unit"),
+        (lambda r: r["seconds"]["ours"].pop(), "as many rounds on each of two sides"),
+        (lambda r: r["seconds"].pop("peer"), "as many rounds on each of two sides"),
+        (lambda r: r["seconds"].update(ours=[0.0], peer=[1.0]), "must be positive numbers"),
+    ],
+)
+def test_comparisons_that_are_refused(change, message, tmp_path):
+    record = make_record(report(row(1, [1.0], [2.0])))
+    wrong = copy.deepcopy(record)
+    change(wrong["results"][0])
+    with pytest.raises(ValueError, match=message):
+        make_record(report(*wrong["results"]))
+    with pytest.raises(ValueError, match=message):
+        shown(tmp_path, wrong)
+
+
+def test_what_is_no_report_or_no_record(tmp_path, capsys):
+    with pytest.raises(ValueError, match="the report must be one of benchmarks/"):
+        make_record({"benchmarks": []})
+    assert "<code>make bench</code> records one" in benchmarks_html(tmp_path)
+    (tmp_path / "records").mkdir()
+    for text, message in (("{", "is no JSON"), ("{}", "lacks finished")):
+        (tmp_path / "records" / "benchmarks.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            benchmarks_html(tmp_path)
+    missing = [str(tmp_path / "none.json"), "--book", str(tmp_path)]
+    assert record_command("benchmarks", _from_reports, missing) == 1
+    assert "error: " in capsys.readouterr().err
+
+
+def test_the_committed_record_can_be_shown():
+    page = benchmarks_html(ROOT / "book")
+    assert "No run has been recorded" not in page
+    assert page.count("<tr") >= 10
