@@ -42,6 +42,7 @@ _LARGEST_NOISE = 1e5
 _SMALLEST_NOISE = 0.05
 _MOST_STEPS = 2**53  # beyond it floats skip whole numbers
 _LEAST = -744.0  # logarithm of a delta that is above 0 in floating point
+_PRECISION = 1e-4  # of a noise multiplier that is searched, relative
 _LARGE = 40.0  # epsilon of a pure mechanism whose other answer is lost to rounding
 
 
@@ -271,7 +272,6 @@ def find_noise_multiplier(
     *,
     releases: int = 1,
     accountant: str = "rdp",
-    tolerance: float = 1e-4,
 ) -> float:
     """The smallest noise multiplier that keeps planned trainings within a budget.
 
@@ -291,14 +291,12 @@ def find_noise_multiplier(
         composed.
     accountant : {"rdp", "pld"}
         What certifies the budget.
-    tolerance : float
-        Relative precision of the answer, which errs on the private side.
 
     Returns
     -------
     float
-        A noise multiplier whose accounted epsilon is at most `epsilon`.  It is an error if none up
-        to 1e5 reaches the budget.
+        A noise multiplier whose accounted epsilon is at most `epsilon`, larger than the smallest
+        such one by at most 1 / 10,000 of it.  It is an error if none up to 1e5 reaches the budget.
 
     Examples
     --------
@@ -310,7 +308,6 @@ def find_noise_multiplier(
     require_finite("sample_rate", sample_rate, above=0, at_most=1)
     require_int("steps", steps, at_least=1, at_most=_MOST_STEPS)
     require_int("releases", releases, at_least=1, at_most=_MOST_STEPS // steps)
-    require_finite("tolerance", tolerance, above=0, at_most=0.1)
     require_choice("accountant", accountant, ACCOUNTANTS)
     if math.isinf(epsilon):
         return 0.0
@@ -319,13 +316,11 @@ def find_noise_multiplier(
             f"delta must be positive for a finite epsilon ({epsilon!r}): Gaussian noise gives no"
             " privacy at delta = 0"
         )
-    return _search(
-        float(epsilon), float(delta), float(sample_rate), steps * releases, accountant, tolerance
-    )
+    return _search(float(epsilon), float(delta), float(sample_rate), steps * releases, accountant)
 
 
 @lru_cache(maxsize=4096)
-def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
+def _search(epsilon, delta, sample_rate, steps, accountant) -> float:
     def spent(sigma: float) -> float:
         ledger = PrivacyLedger((SampledGaussian(sample_rate, sigma, steps),))
         return ledger.epsilon(delta, accountant)
@@ -337,7 +332,7 @@ def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
         factor = 2.0
     else:  # slower, and numerically hopeless far from the answer: start from Renyi's, just above it
         try:
-            high = _search(epsilon, delta, sample_rate, steps, "rdp", tolerance)
+            high = _search(epsilon, delta, sample_rate, steps, "rdp")
         except ValueError:  # Renyi's has a floor at tiny epsilon that the others do not have
             high = 1.0
             while spent(high) > epsilon and high < _LARGEST_NOISE:
@@ -354,7 +349,7 @@ def _search(epsilon, delta, sample_rate, steps, accountant, tolerance) -> float:
                 f" {sample_rate!r} and {steps} steps: a noise multiplier of {_LARGEST_NOISE:g} is"
                 f" accounted as {reached:.3g} by {accountant!r}"
             )
-    while high / low > 1 + tolerance:
+    while high / low > 1 + _PRECISION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
     return high

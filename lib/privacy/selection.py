@@ -18,6 +18,8 @@ from lib.check import as_generator, require_finite, require_int
 from lib.privacy.accounting import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.privacy.renyi import ORDERS, renyi_divergence
 
+_PRECISION = 1e-3  # of a noise multiplier that is searched, relative
+
 
 def _check_trials(mean_trials: float, shape: float) -> None:
     require_finite("mean_trials", mean_trials, at_least=1.001, at_most=1e6)
@@ -102,8 +104,6 @@ def selection_noise_multiplier(
     steps: int,
     mean_trials: float,
     shape: float = 0.0,
-    *,
-    tolerance: float = 1e-3,
 ) -> float:
     """The smallest noise multiplier with which a whole search keeps a budget.
 
@@ -115,8 +115,11 @@ def selection_noise_multiplier(
         Of one trial, as for :func:`find_noise_multiplier`.
     mean_trials, shape
         As for :func:`selection_epsilon`.
-    tolerance : float
-        Relative precision of the answer, which errs on the private side.
+
+    Returns
+    -------
+    float
+        Larger than the smallest such noise multiplier by at most 1 / 1,000 of it.
 
     Raises
     ------
@@ -131,7 +134,6 @@ def selection_noise_multiplier(
     1.08
     """
     _check_trials(mean_trials, shape)
-    require_finite("tolerance", tolerance, above=0, at_most=0.1)
     low = find_noise_multiplier(epsilon, delta, sample_rate, steps)
     if math.isinf(epsilon):
         return 0.0
@@ -148,7 +150,7 @@ def selection_noise_multiplier(
                 f"epsilon = {epsilon!r} cannot be reached by {mean_trials!r} trials in the mean: "
                 f"a noise multiplier of {low:.3g} spends {spent(low):.3g}"
             )
-    while high / low > 1 + tolerance:
+    while high / low > 1 + _PRECISION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
     return high

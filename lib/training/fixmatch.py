@@ -62,9 +62,7 @@ class FixMatch:
     unlabelled_weight : float
         Of the loss on pseudo-labels (lambda_u); 0 is supervised training.
     learning_rate : float
-        Positive.
-    schedule : {"cosine", "constant"}
-        Of the learning rate; ``"cosine"`` is FixMatch's cos(7 pi k / (16 K)) in step k of K, which
+        Of the first step, positive; times FixMatch's cos(7 pi k / (16 K)) in step k of K, which
         ends near 0.2.
     momentum : float
         Nesterov's, in [0, 1).
@@ -91,7 +89,6 @@ class FixMatch:
     learning_rate: float = 0.03
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    schedule: str = "cosine"
     ema: float = 0.999
     weak: str = "digits"
     strong: str = "digits"
@@ -115,7 +112,6 @@ class FixMatch:
         require_finite("learning_rate", self.learning_rate, above=0)
         require_finite("momentum", self.momentum, at_least=0, below=1)
         require_finite("weight_decay", self.weight_decay, at_least=0)
-        require_choice("schedule", self.schedule, ("cosine", "constant"))
         require_finite("ema", self.ema, at_least=0, below=1)
         require_choice("weak", self.weak, tuple(POLICIES))
         require_choice("strong", self.strong, tuple(POLICIES))
@@ -134,8 +130,6 @@ class FixMatch:
 
     def learning_rates(self) -> npt.NDArray[np.float64]:
         """The learning rate of every step, shape (steps,)."""
-        if self.schedule == "constant":
-            return np.full(self.steps, self.learning_rate, dtype=np.float64)
         return self.learning_rate * np.cos(7 * np.pi / 16 * np.arange(self.steps) / self.steps)
 
     def ema_decays(self) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from lib.data.shifts import SHIFTS, corrupt
 from lib.data.transforms import augment
 
 IMAGES = np.random.default_rng(0).random((12, 3, 16, 20), dtype=np.float32)
-SEVERITY = {"rotation": 30, "translation": 3, "blur": 1.0}
+SEVERITY = {"rotation": 30, "blur": 1.0}
 
 
 @pytest.mark.parametrize("kind", SHIFTS)
@@ -31,15 +31,8 @@ def test_shifts_change_images_and_nothing_else(kind):
 
 
 def test_shifts_by_hand():
-    grey = np.full((2, 1, 8, 8), 0.5, np.float32)
-    assert np.allclose(corrupt(grey, "brightness", 0.25, 0), 0.75)
-    assert np.allclose(corrupt(grey, "contrast", 0.5, 0), 0.5)
-    white = np.ones((1, 1, 8, 8), np.float32)
-    assert (corrupt(white, "occlusion", 0.5, 0) == 0.5).sum() == 16
     noisy = corrupt(np.full((1, 1, 200, 200), 0.5), "gaussian_noise", 0.05, 0)
     assert noisy.std() == pytest.approx(0.05, rel=0.03)
-    counted = corrupt(np.full((1, 1, 200, 200), 0.5), "shot_noise", 0.01, 0)
-    assert counted.std() == pytest.approx(np.sqrt(0.5 * 0.01), rel=0.03)
 
 
 def test_geometry_of_shifts():
@@ -51,16 +44,6 @@ def test_geometry_of_shifts():
     assert np.all(ways[0] ^ ways[1])
     assert ways[0].any()
     assert ways[1].any()
-    # a point moves by the severity, whatever the direction
-    point = np.zeros((50, 1, 21, 21), np.float32)
-    point[:, :, 10, 10] = 1
-    moved = corrupt(point, "translation", 4, 0)[:, 0]
-    rows = (moved.sum(axis=2) * np.arange(21)).sum(axis=1) - 10
-    columns = (moved.sum(axis=1) * np.arange(21)).sum(axis=1) - 10
-    np.testing.assert_allclose(np.hypot(rows, columns), 4, atol=1e-4)
-    assert min(rows.min(), columns.min()) < -3
-    assert max(rows.max(), columns.max()) > 3
-    assert np.all(corrupt(point, "translation", 1e9, 0) == 0)
 
 
 def test_blur_spreads_each_channel_by_itself():
@@ -75,20 +58,13 @@ def test_blur_spreads_each_channel_by_itself():
         assert weights.sum(axis=axis) @ offsets**2 == pytest.approx(4, rel=0.02)
 
 
-def test_pixelating_averages_blocks():
-    coarse = corrupt(IMAGES, "pixelate", 0.75, 0)
-    blocks = IMAGES.reshape(12, 3, 4, 4, 5, 4).mean(axis=(3, 5))
-    np.testing.assert_allclose(coarse, blocks.repeat(4, axis=2).repeat(4, axis=3), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((IMAGES[0, 0], "blur", 1, 0), "images must be of shape"),
         ((IMAGES * 2, "blur", 1, 0), r"values in \[0, 1\]"),
-        ((IMAGES, "contrast", 1.5, 0), "severity of .* must be .* at most 1, got 1.5"),
+        ((IMAGES, "rotation", 181, 0), "severity of .* must be .* at most 180, got 181"),
         ((IMAGES, "blur", 21, 0), "severity must be at most 20 for blur"),
-        ((IMAGES, "shot_noise", 1e-20, 0), "severity must be 0 or at least 1e-12 for shot_noise"),
         ((IMAGES[:, :0], "blur", 1, 0), "no side of 0"),
         ((IMAGES, "blur", 1, -1), "rng must be a number at least 0, got -1"),
     ],
