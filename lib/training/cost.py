@@ -93,7 +93,7 @@ def seconds_of(kinds: Iterable[Kind]) -> list[float]:
         if isinstance(kind.config, TrainingConfig):
             given = {"noise_multiplier": 1.0 if kind.config.private else None}
             alike = replace(alike, epsilon=math.inf, delta=1e-5, checkpoint_every=None, **given)
-            if engine_for(alike) == "vmap":  # models that advance at once
+            if engine_for(alike) == "batched":  # models that advance at once
                 together = min(kind.models, 16)
         step, evaluation = _paces(alike, together)
         found.append(kind.models * (kind.config.steps * step + kind.evaluations * evaluation))
