@@ -37,7 +37,7 @@ delta: float = 1e-5  # (0, 1) of all guarantees and audits
 level: float = 0.9  # (0, 1) of intervals
 sanity_models: int = 1500  # [30, 1000000] trainings of each audit with a known answer
 detection_models: list[int] = [128, 256, 512, 1024, 2048]  # [8, 100000] of a planned audit
-sanity_engines: list[str] = ["kernel"]  # {kernel, taps, vmap, single} engines that are audited
+sanity_engines: list[str] = ["kernel"]  # {kernel, taps, batched, single} engines that are audited
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of data, models and coins
 
@@ -383,9 +383,9 @@ chapter.note(f"Without privacy, AUC {given:.2f} on a given point and {chosen:.2f
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
 # norm, is put through the engines of `lib.training` (one a row, where audited: `kernel` is
-# compiled, `taps` is for larger networks, `vmap` for many small ones on a GPU, `single` is Opacus)
-# and a plain {term}`DP-SGD` of a few lines that can be told to make a mistake. All claim the same
-# $\epsilon$.
+# compiled, `taps` is for larger networks, `batched` for many small ones on a GPU, `single` is
+# Opacus) and a plain {term}`DP-SGD` of a few lines that can be told to make a mistake. All claim
+# the same $\epsilon$.
 
 # %%
 problem = sanity.SanityCheck(delta=delta)

@@ -68,7 +68,7 @@ class TrainingResult:
         were trained together.
     engine : str
         ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
-        ``"kernel"`` or ``"vmap"``.
+        ``"kernel"`` or ``"batched"``.
     """
 
     config: TrainingConfig

@@ -41,7 +41,7 @@ NETWORKS = {
 }
 CASES = [
     *(("kernel", name) for name in ("linear", "tanh", "relu")),
-    *(("vmap", name) for name in ("linear", "tanh", "relu")),
+    *(("batched", name) for name in ("linear", "tanh", "relu")),
     *(("taps", name) for name in ("linear", "relu", "cnn")),
     *(("single", name) for name in ("linear", "relu", "cnn")),
 ]
@@ -234,7 +234,7 @@ def test_an_example_that_no_training_has_changes_none():
             for s in range(3)
         ]
         found = [
-            train_many(configs, TrainingData(each, y, 3, np.arange(1, 9)), x[1:2], engine="vmap")
+            train_many(configs, TrainingData(each, y, 3, np.arange(1, 9)), x[1:2], engine="batched")
             for each in (x, usual)
         ]
         for one, other in zip(*found, strict=True):

@@ -81,8 +81,8 @@ ENGINES = {
         "kernel",
     ),
     "kernel, dropout": (replace(CONFIG, model=replace(MLP, dropout=0.3)), "kernel"),
-    "vmap": (SHORT, "vmap"),
-    "vmap, weights": (replace(SHORT, keep="weights"), "vmap"),
+    "batched": (SHORT, "batched"),
+    "batched, weights": (replace(SHORT, keep="weights"), "batched"),
     "taps": (SHORT, "taps"),
     "taps, own statistics": (
         replace(SHORT, model=replace(MLP, head="selective"), objective=SelectiveNet(0.8)),
@@ -186,7 +186,7 @@ def test_what_was_trained_is_not_trained_again(tmp_path, killed):
         ({"configs": [replace(SHORT, seed=1)]}, "taps"),
         ({"evaluation": DATA.load().evaluation[:50]}, "taps"),
         ({"data": DATA.load().training.subset(range(140))}, "taps"),
-        ({}, "vmap"),
+        ({}, "batched"),
     ],
 )
 def test_another_training_is_refused(tmp_path, killed, change, engine):
@@ -201,10 +201,10 @@ def test_another_training_is_refused(tmp_path, killed, change, engine):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("engine", ["kernel", "taps", "vmap"])
+@pytest.mark.parametrize("engine", ["kernel", "taps", "batched"])
 def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
     """A model that took long is saved when it is finished, before its company is."""
-    for module in ("many", "single", "vmap"):
+    for module in ("many", "single", "batched"):
         monkeypatch.setattr(f"lib.training.{module}.took_long", lambda started: True)
     data = DATA.load()
     task = [SHORT], data.training, data.evaluation
@@ -213,7 +213,7 @@ def test_what_is_finished_is_read_back(tmp_path, monkeypatch, engine):
     advanced = []
     monkeypatch.setattr("lib.training.kernels.run_steps", lambda *a: advanced.append(a))
     monkeypatch.setattr("lib.training.single.Trainer.advance", lambda *a: advanced.append(a))
-    monkeypatch.setattr("lib.training.vmap.noise_of", lambda *a: advanced.append(a))
+    monkeypatch.setattr("lib.training.batched.noise_of", lambda *a: advanced.append(a))
     same(train_many(*task, engine=engine, checkpoint=Checkpoint(tmp_path)), whole)
     assert advanced == []
     assert [*tmp_path.iterdir()] == []  # who asked is done with it
