@@ -29,7 +29,7 @@ READY := $(VENV)/.ready
 .DEFAULT_GOAL := help
 .PHONY: help book test coverage portable bench lint format record report clean
 
-help:  ## list the targets
+help:
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 	@echo "  PROFILE=quick|standard|gpu chooses the parameters (now: $(PROFILE))"
 

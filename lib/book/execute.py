@@ -301,13 +301,6 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     return Executed(**entry)
 
 
-def run_chapter(path: Path, profile: str, given: Mapping[str, Any]) -> None:
-    """Execute a chapter and keep nothing; raises a BuildError if it fails."""
-    notebook, parameters, _ = _inputs(path, profile, given)
-    states = data.fingerprints(path.stem, _named_data(parameters))
-    _run(notebook, path.stem, profile, parameters, path.parent, states)
-
-
 def is_recorded(
     path: Path, profile: str, name: str, given: Mapping[str, Any] | None = None
 ) -> bool:

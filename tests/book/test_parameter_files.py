@@ -10,7 +10,10 @@ import importlib.util
 import os
 import warnings
 import zlib
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +29,13 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.parameters import validate_parameters
-from lib.data.store import available
+from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
-from lib.runs import Checkpoint
+from lib.runs import Checkpoint, executors
+from lib.studies.audit import system as audits
+from lib.studies.canaries import system as mechanisms
+from lib.studies.interplay import noise_map, panel
+from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]
 PARAMS, CHAPTERS = ROOT / "params", chapter_files(ROOT / "book")
@@ -45,6 +52,19 @@ class Killed(BaseException):
     """Not an Exception: nothing in the code may take it for an error of a job."""
 
 
+class Here(executors._ThisProcess):
+    """In the place of worker processes."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
 @pytest.fixture(scope="module")
 def noise(tmp_path_factory):
     """A folder with images of noise."""
@@ -59,16 +79,20 @@ def noise(tmp_path_factory):
     return folder
 
 
-def cut_down(profile: str, name: str) -> dict:
-    """The parameters of a file with what is cut."""
+def whole(profile: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a file, with changes."""
     declared = declared_parameters(read_chapter(CHAPTERS[chapter_of(name)].read_text("utf-8")))
-    known = {parameter.name for parameter in declared}
-    general = {key: value for key, value in CUTS["all"].items() if key in known}
-    own = CUTS.get(chapter_of(name), {}) | CUTS.get(name, {})
-    given = profile_parameters(PARAMS, profile, name)
-    found = validate_parameters(declared, given | general | own)
-    assert {k: found[k] for k in KEPT if k in given} == {k: given[k] for k in KEPT if k in given}
-    return found
+    return validate_parameters(declared, profile_parameters(PARAMS, profile, name) | changes)
+
+
+def cut_down(profile: str, name: str) -> dict[str, Any]:
+    """The parameters of a file with what is cut; devices, models and the like stay as they are."""
+    before = whole(profile, name, {})
+    general = {key: value for key, value in CUTS["all"].items() if key in before}
+    after = whole(profile, name, general | CUTS.get(chapter_of(name), {}) | CUTS.get(name, {}))
+    assert {k: after.get(k) for k in KEPT} == {k: before.get(k) for k in KEPT}
+    assert after.get("steps", 2) >= 2
+    return after
 
 
 def execute(name: str, parameters: dict) -> None:
@@ -111,10 +135,8 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
     }.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(ROOT)
-    parameters = cut_down(profile, name)
-    assert parameters.get("steps", 2) >= 2
-
-    found = []
+    monkeypatch.setattr(executors, "LocalProcesses", Here)
+    parameters, found = cut_down(profile, name), []
     save, load = Checkpoint.save, Checkpoint.load
 
     def saved_and_killed(self, arrays, state):
@@ -133,9 +155,49 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
             execute(name, parameters)
         except Killed:
             killed = True
-    print("KILLED", profile, name, killed)
     if killed:
         monkeypatch.delenv("COMPANION_SAVE_EVERY")
         monkeypatch.setattr(Checkpoint, "load", watched)
         execute(name, parameters)
         assert any(state is not None for state in found), "nothing was resumed"
+
+
+def data_of(profile: str, name: str) -> list[DataSpec]:
+    """What the trainings of a file are to be given, at their true size."""
+    given = whole(profile, name, {})
+    dataset = given.get("dataset", "")
+    if chapter_of(name) in ("interplay", "normalized_score"):
+        return [panel.settings_from(given, dataset, model).data for model in given["models"]]
+    if chapter_of(name) == "audit_trainings":
+        return [settings.data for settings in audits.settings_from(given, dataset)]
+    modules = {"sctd_map": noise_map, "canaries": mechanisms}
+    module = modules.get(chapter_of(name))
+    return [module.settings_from(given, dataset).data] if module else []
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["gpu", "standard"])
+def test_trainings_find_their_data_at_their_true_size(profile):
+    """What is cut down above: the rows that a parameter file wants of its data set."""
+    specs, missing, found = set(), [], 0
+    for name in (name for each, name in FILES if each == profile):
+        try:
+            specs |= {*data_of(profile, name)}
+        except DataUnavailable as error:
+            missing.append(str(error))
+    for spec in specs:
+        if spec.features in ("tokens", "words"):  # which are drawn alike, and take longer
+            continue
+        if spec.public:  # whose features take a network's training: public rows are drawn, too
+            spec = replace(spec, features="pixels", train=spec.train + spec.public, public=0)
+        try:
+            data = spec.load()
+        except DataUnavailable as error:
+            missing.append(str(error))
+            continue
+        assert (len(data.training), len(data.validation)) == (spec.train, spec.validation)
+        found += 1
+    if not found:
+        pytest.skip(f"no data: {missing[0]}")
+    assert found >= 3
