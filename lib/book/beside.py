@@ -81,6 +81,8 @@ def _tolerance(claim: Claim, *found: Mapping[str, Any]) -> float:
 
 
 def _half(found: Mapping[str, Any]) -> float:
-    """How far the interval of a value reaches; infinite where it has none or an open end."""
+    """How far the interval of a value reaches; infinite with an open end, or for a single run."""
     ends = found.get("interval") or [None]
-    return math.inf if None in ends else max(abs(end - found["value"]) for end in ends)
+    if None in ends or found["n"] < 2:
+        return math.inf
+    return max(abs(end - found["value"]) for end in ends)

@@ -116,7 +116,8 @@ class Page:
         kept = self._kept.get(fingerprint(cell["source"]))
         if kept is not None:
             return kept
-        return [part for part in own if part["kind"] != "note"] + self._unplaced(cell["source"])
+        named = self._unplaced.get(cell["source"], [])
+        return [part for part in own if part["kind"] != "note"] + named
 
     @cached_property
     def _kept(self) -> Mapping[str, list[dict[str, Any]]]:
@@ -131,21 +132,17 @@ class Page:
         return shown if sorted(ids) == sorted(v["id"] for v in self.done.verdicts) else {}
 
     @cached_property
-    def _placed(self) -> set[str]:
-        """Names of the figures and tables of this build."""
-        parts = (part for cell in self.done.cells for part in shown_by(cell))
-        return {part["name"] for part in parts if "name" in part}
-
-    def _unplaced(self, source: str) -> list[dict[str, Any]]:
-        """Figures and tables of the recorded run that a cell names, and this build lacks."""
-        wanted = [
-            {"kind": kind, "name": name}
-            for kind in ("figure", "table")
-            for name in self.run[f"{kind}s"]
-            if name not in self._placed
-        ]
-        patterns = list(_names(source)) if wanted else []
-        return [part for part in wanted if any(p.fullmatch(part["name"]) for p in patterns)]
+    def _unplaced(self) -> dict[str, list[dict[str, Any]]]:
+        """Figures and tables that the record alone has, by the first cell that names them."""
+        placed = {p["name"] for c in self.done.cells for p in shown_by(c) if "name" in p}
+        found: dict[str, list[dict[str, Any]]] = {}
+        wanted = [(f, n) for f in ("figure", "table") for n in self.run[f"{f}s"] if n not in placed]
+        names = [(c["source"], list(_names(c["source"]))) for c in self.done.cells if wanted]
+        for kind, name in wanted:
+            places = (s for s, patterns in names if any(p.fullmatch(name) for p in patterns))
+            if source := next(places, None):
+                found.setdefault(source, []).append({"kind": kind, "name": name})
+        return found
 
     def html(self, part: Mapping[str, Any]) -> str:
         """HTML of a part; nothing for a figure or table that the run lacks."""
