@@ -444,7 +444,7 @@ def test_selectivenet_pays_for_its_statistics(digits):
     sigma = with_statistics.noise_multiplier
     assert (sigma**-2 + 10.0**-2) ** -0.5 == pytest.approx(without.noise_multiplier)
     # By definition: two sums of unit sensitivity are one vector, whitened by the noise of each.
-    given = plan(replace(each, epsilon=None, noise_multiplier=2.0), len(data))
+    given = plan(replace(each, epsilon=math.inf, noise_multiplier=2.0), len(data))
     shift = [1 / 2.0, 1 / 10.0]
     assert given.effective_noise_multiplier == pytest.approx(1 / np.linalg.norm(shift))
     with pytest.raises(ValueError, match=r"objective.statistic_noise must be above"):
