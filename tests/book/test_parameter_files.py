@@ -144,6 +144,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
         "COMPANION_SAVE_EVERY": "0",
     }.items():
         monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("COMPANION_CHECK_FIGURES", raising=False)  # few values, long labels
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     parameters, found = cut_down(profile, name), []
