@@ -113,7 +113,7 @@ def _origin_html(record: Mapping[str, Any]) -> str:
         f"{machine['cores']} cores of {html.escape(str(machine['processor']))}, in "
         f"{record['seconds'] / 60:.0f} minutes. When it began, {record['load']:.1f} other "
         "processes wanted a core on average over the minute before. "
-        f"Python {record['python']}; {html.escape(versions)}.</p>"
+        f"{record['python']}; {html.escape(versions)}.</p>"
     )
 
 
