@@ -14,14 +14,15 @@ from lib.book.claims import Claim
 from lib.book.pages import Page
 from lib.book.render import csv_link, note_html, table_html
 
-#: How far exact values may lie apart, as a fraction of them: rounding on another processor.
-_ROUNDING = 1e-6
+#: How far exact values may lie apart, as a fraction of them and at least: rounding on another
+#: processor, and of sums that cancel.
+_ROUNDING, _FLOOR = 1e-6, 1e-12
 
 #: Claims whose values may lie farther apart, and why.
 EXPLAINED = {
     "P2-F4-no-error-beyond-3": "a count over all shuffles of the run: one in the build, twenty "
     "in the record",
-    "P1-S3-sqrt-budget": "recorded before both accountants were bounded in time",
+    "P1-S3-sqrt-budget": "recorded before the accountants were corrected",
 }
 
 
@@ -49,7 +50,7 @@ def beside_html(pages: Mapping[str, Page]) -> str:
     """HTML of :func:`beside`, and of what lies beyond its tolerance."""
     table = beside(pages)
     far = list(beyond(table)["value"])
-    said = f"{len(table)} values, of which {len(far)} differ by more than the tolerance"
+    said = f"{len(table)} values; beyond their tolerance: {len(far)}"
     said += "".join(f"\n- `{name}`: {EXPLAINED.get(name, 'not explained')}" for name in far)
     formats = dict.fromkeys(table.columns[2:], ".3g")
     download = csv_link(table, "this_build_beside_the_records.csv")
@@ -76,7 +77,7 @@ def _rows(page: Page) -> Iterator[tuple]:
 
 def _tolerance(claim: Claim, *found: Mapping[str, Any]) -> float:
     if claim.kind == "exact":
-        return _ROUNDING * max(abs(each["value"]) for each in found)
+        return max(_FLOOR, _ROUNDING * max(abs(each["value"]) for each in found))
     return sum(_half(each) for each in found)
 
 

@@ -232,9 +232,9 @@ class Page:
     @property
     def source(self) -> str:
         """The line at the foot: which run the page shows, and how to see another."""
-        run = vars(self.done) if self.run is None else self.run
+        run = vars(self.done) | {"used": self.done.used} if self.run is None else self.run
         machine = run["hardware"]
-        what = ", ".join(map(name_text, _what(run["parameters"])))
+        what = ", ".join(map(name_text, _what(run["parameters"] | run.get("used", {}))))
         facts = [
             f"profile {run['profile']}" + f" ({what})" * bool(what),
             f"commit {run['commit'][:7]}" if run.get("commit") else "",

@@ -516,8 +516,8 @@ def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any)
         f"{pagename}.html",
     )
     pages: dict[str, Page] = app.companion_pages
-    shown = [pages[pagename]] if pagename in pages else pages.values()
-    footer = footer_text(lib.__version__, [page.finished for page in shown])
+    shown = [] if pagename in pages else [page.finished for page in pages.values()]
+    footer = footer_text(lib.__version__, shown)
     if pagename in pages:
         footer += " " + code_spans(pages[pagename].source)
     context["theme_extra_footer"] = f"<p>{footer}</p>"
