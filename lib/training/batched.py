@@ -177,10 +177,9 @@ class _Together:
     def _sums(self, some: slice, index: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
         """Sums (models, p) of the clipped gradients of some models' examples."""
         targets = [t[rows] for t, rows in zip(self.targets[some], index, strict=True)]
-        x = self.inputs[index].masked_fill(~used[:, :, None], 0.0)
         layers = _layers(self.config.model, self.parameters[some])
         with autocast(self.config, self.device), torch.enable_grad():
-            entered, left = _pass(layers, x, self.config.model.activation)
+            entered, left = _pass(layers, self.inputs[index], self.config.model.activation)
             outputs = left[-1].float().flatten(0, 1)
             losses = self.config.objective.per_example(outputs, torch.cat(targets), None)
             slopes = torch.autograd.grad(losses.sum(), left)

@@ -180,6 +180,24 @@ def test_many_cnns(images, engine):
         )
 
 
+@pytest.mark.parametrize("engine", ["kernel", "batched", "taps"])
+def test_many_networks_of_all_kinds_together(digits, engine):
+    """Private ones and others, whose samples differ in length: each as it is alone."""
+    data, points, _ = digits
+    sets = [data, data.subset(data.rows[:400]), data.subset(data.rows[100:])] * 2
+    changes = [
+        *({"batch_size": 9}, {"batch_size": 70, "epsilon": math.inf}, {"clipping_norm": 0.05}),
+        *({"momentum": 0.6, "steps": 5}, {"weight_decay": 1e-2, "learning_rate": 0.3}),
+        {"batch_size": 40, "epsilon": math.inf, "schedule": "cosine"},
+    ]
+    configs = [config(**{"steps": 6} | each, seed=seed) for seed, each in enumerate(changes)]
+    found = train_many(configs, sets, points, engine=engine)
+    for each, own, result in zip(configs, sets, found, strict=True):
+        one = train(each, own, points)
+        np.testing.assert_allclose(result.parameters, one.parameters, atol=2e-6)
+        np.testing.assert_allclose(result.logits, one.logits, atol=2e-5)
+
+
 def test_soft_targets(digits):
     data, points, _ = digits
     soft = np.random.default_rng(0).dirichlet(np.ones(10), len(data.inputs))
@@ -536,6 +554,8 @@ def test_precision_is_for_the_passes_only(images, precision):
         (rough,) = train_many([replace(each, precision=precision)], data, points, engine=engine)
         assert rough.parameters.dtype == np.float32
         np.testing.assert_allclose(rough.parameters, exact.parameters, atol=5e-3)
+        if precision == "bf16":
+            assert np.abs(rough.parameters - exact.parameters).max() > 1e-5
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "tf32"])
