@@ -61,8 +61,8 @@ VERDICT_MIME = "application/vnd.companion.verdict+json"
 USED_MIME = "application/vnd.companion.used+json"
 OWN_MIMES = (CELLS_MIME, FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME, USED_MIME)
 _FORMAT = 5  # of the cached files
-# Parameters, claims, records, data: each says itself what is wrong.
-_USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
+#: Of parameters, claims, records, data: each says itself what is wrong.
+USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
 
 class BuildError(RuntimeError):
@@ -161,7 +161,7 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
             else:
                 _tell(done)
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
-    except _USER_ERRORS as error:
+    except USER_ERRORS as error:
         raise BuildError(str(error)) from error
     return executed
 
@@ -200,7 +200,7 @@ def _fill(path: Path, profile: str) -> bool:
     """Have a chapter in the cache; whether it was executed for that."""
     try:
         done = execute_chapter(path, profile)
-    except _USER_ERRORS as error:  # some of these do not survive the journey
+    except USER_ERRORS as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
     if not done.cached:
         _tell(done)
@@ -223,7 +223,7 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     base, store = fingerprint(inputs), _store(path)
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
-        states = data.fingerprints(chapter, _named_data(parameters))
+        states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
         if stored is not None:
             return Executed(**stored, cached=True)
@@ -251,14 +251,15 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
             "seconds": round(time.perf_counter() - started, 2),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_atomic(store / f"{key}.json", json.dumps({"sha256": fingerprint(entry)} | entry))
+        kept = json.dumps({"sha256": fingerprint(entry)} | entry)
+        write_atomic(entry_file(path, key), kept)
     return Executed(**entry)
 
 
 def run_chapter(path: Path, profile: str, given: Mapping[str, Any]) -> None:
     """Execute a chapter and keep nothing; raises a BuildError if it fails."""
     notebook, parameters, _ = _inputs(path, profile, given)
-    states = data.fingerprints(path.stem, _named_data(parameters))
+    states = data.fingerprints(path.stem, named_data(parameters))
     _run(notebook, path.stem, profile, parameters, path.parent, states)
 
 
@@ -291,7 +292,7 @@ def _inputs(
         "profile": profile,
         "cells": code_cells(notebook),
         "parameters": parameters,
-        "files": _named_files(parameters, root),
+        "files": named_files(parameters, root),
         "lib": code_fingerprint(),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "python": python_version(),
@@ -304,10 +305,15 @@ def _store(path: Path) -> Path:
     return path.parents[1] / ".cache" / "book" / path.stem
 
 
+def entry_file(path: Path, key: str) -> Path:
+    """Where the cache has an executed chapter."""
+    return _store(path) / f"{key}.json"
+
+
 def _is_stored(path: Path, profile: str) -> bool:
     """Whether the cache has the chapter."""
     _, parameters, inputs = _inputs(path, profile, None)
-    states = data.fingerprints(path.stem, _named_data(parameters))
+    states = data.fingerprints(path.stem, named_data(parameters))
     return _find_entry(_store(path), fingerprint(inputs), states) is not None
 
 
@@ -338,7 +344,7 @@ def _unchanged(chapter: str, asked: set[str], states: Mapping[str, str]) -> dict
     return {name: state for name, state in states.items() if name in asked}
 
 
-def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
+def named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
     """Hashes of the files that parameters name, relative to `root`: a reader's own data."""
     named = {name: root / value for name, value in parameters.items() if isinstance(value, str)}
     return {
@@ -348,7 +354,7 @@ def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
     }
 
 
-def _named_data(parameters: Mapping[str, Any]) -> list[str]:
+def named_data(parameters: Mapping[str, Any]) -> list[str]:
     """The data files of the sets of images and texts that parameters name.
 
     Not in the registry: declared data are asked for in every build, and these may be large.
@@ -391,7 +397,7 @@ def _run(
         "COMPANION_BOOK": str(book),
         "COMPANION_CHAPTER": chapter,
         "COMPANION_PROFILE": profile,
-        data.ALSO: " ".join(_named_data(parameters)),
+        data.ALSO: " ".join(named_data(parameters)),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     if data.ABSENT in states.values():

@@ -31,7 +31,7 @@ from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import FIGURE_MIME, OWN_MIMES, VERDICT_MIME, BuildError, execute_book
 from lib.book.largest import Page, larger_runs
 from lib.book.measured import PARTS, measured_html
-from lib.book.records import git_output, read_records
+from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
     Ledger,
     above_html,
@@ -61,6 +61,7 @@ from lib.book.site import (
     with_values,
 )
 from lib.book.slices import slices_html
+from lib.book.unchanged import forget, is_damaged, leave_note
 from lib.book.words import formatted
 from lib.runs import fingerprint
 
@@ -336,8 +337,11 @@ def _execute(app: Sphinx) -> None:
     app.companion_pages, app.companion_claims = {}, {}
     if app.builder.format != "html":
         return
-    book = Path(app.srcdir)
+    book, out = Path(app.srcdir), Path(app.outdir)
     profile = app.config.companion_profile
+    if is_damaged(book, out):
+        _unfinished(app).touch()  # every page is written again
+    forget(out)
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
@@ -402,7 +406,10 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
             _copy_mathjax(Path(app.outdir))
             page = not_found_page(app.config.html_title, app.config.html_baseurl)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
-            _unfinished(app).unlink(missing_ok=True)
+            if not app._warncount:  # else the next build shall warn as well
+                _unfinished(app).unlink(missing_ok=True)
+                executed = {name: page.done for name, page in app.companion_pages.items()}
+                leave_note(Path(app.srcdir), Path(app.outdir), executed)
     finally:
         app.companion_lock.release()
 
@@ -426,10 +433,9 @@ def _copy_mathjax(out: Path) -> None:
     package = find_spec("sphinx-mathjax-offline")
     source = Path(package.origin).parent / "static" / "mathjax"
     target = out / "_static" / "mathjax"
-    if not target.exists():
-        fonts = Path("output", "chtml", "fonts", "woff-v2")
-        shutil.copytree(source / fonts, target / fonts)
-        shutil.copy2(source / "tex-mml-chtml.js", target)
+    fonts = Path("output", "chtml", "fonts", "woff-v2")
+    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
+    shutil.copy2(source / "tex-mml-chtml.js", target)
 
 
 def _complete_page(
@@ -549,22 +555,14 @@ def _description(doctree: Any) -> str:
     return ""
 
 
-def _repository(root: Path) -> str:
-    """``owner/name`` on GitHub, as told or as this checkout came from; empty if from elsewhere."""
-    if told := os.environ.get("COMPANION_REPOSITORY", ""):
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", told):
-            raise ExtensionError(f"COMPANION_REPOSITORY = {told!r} must be owner/name")
-        return told
-    address = git_output(root, "remote", "get-url", "origin")
-    _, found, path = address.removesuffix(".git").partition("github.com")
-    return path.lstrip("/:") if found else ""
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register events, roles and directives."""
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
-    app.companion_repository = _repository(root)
+    try:
+        app.companion_repository = repository(root, os.environ)
+    except ValueError as error:
+        raise ExtensionError(str(error)) from None
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     bibliography.register()
     app.add_role("value", _role(_quoted))
@@ -585,5 +583,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _complete_page, priority=900)
-    app.connect("build-finished", _finish)
+    app.connect("build-finished", _finish, priority=900)  # themes write files there
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

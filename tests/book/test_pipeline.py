@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from throwaway import NUMBERS, ROOT, Book, add_data, executed, make_book
 
-from lib.book.sphinx_ext import _repository
+from lib.book.records import repository
 
 pytestmark = pytest.mark.slow
 
@@ -345,11 +345,11 @@ def test_launch_buttons_point_to_the_repository_if_it_is_known(built):
 
 
 @pytest.mark.parametrize(
-    ("address", "repository"), [("https://github.com/some/where.git", "some/where"), (None, "")]
+    ("address", "expected"), [("https://github.com/some/where.git", "some/where"), (None, "")]
 )
-def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, repository):
+def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, expected):
     _origin(tmp_path, address)
-    assert _repository(tmp_path) == repository
+    assert repository(tmp_path, {}) == expected
 
 
 def _origin(root: Path, address: str | None) -> None:
@@ -398,12 +398,12 @@ def test_papermill_prints_the_declarations():
 
 
 def test_files_that_parameters_name_count(tmp_path):
-    from lib.book.execute import _named_files
+    from lib.book.execute import named_files
 
     given = {"services": "own.csv", "n": 3, "kind": "linear", "none": ""}
-    assert _named_files(given, tmp_path) == {}
+    assert named_files(given, tmp_path) == {}
     (tmp_path / "own.csv").write_text("a\n1\n")
-    first = _named_files(given, tmp_path)
+    first = named_files(given, tmp_path)
     assert list(first) == ["services"]
     (tmp_path / "own.csv").write_text("a\n2\n")
-    assert _named_files(given, tmp_path) != first
+    assert named_files(given, tmp_path) != first
