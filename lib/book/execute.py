@@ -1,8 +1,9 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
 A chapter is executed again when anything that can change a number has changed: its code cells, its
-parameters and the files that they name, any file of ``lib``, the data it asked for, the claims it
-settles, Python or an installed package. Prose and recorded runs are no part of the key.
+parameters and the files that they name, the code of ``lib`` that it imports, directly or not, or
+that executes it, the data it asked for, the claims it settles, Python or an installed package.
+Prose, recorded runs and what the site looks like are no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,
@@ -45,7 +46,6 @@ from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
     MAIN_PACKAGES,
-    code_fingerprint,
     fingerprint,
     hardware,
     package_versions,
@@ -53,6 +53,7 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
+from lib.runs.imports import needed_by
 
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -76,7 +77,7 @@ class Executed:
     The key is ``<hash of the inputs without data>.<hash of data>``. `cells` are the executed code
     cells, the injected parameters included; `data` the fingerprints of the data that were asked
     for, ``"absent"`` for what could not be had; `source` and `code` those of the chapter's code
-    cells and of ``lib``; `finished` is ISO 8601, UTC.
+    cells and of what they need of ``lib``; `finished` is ISO 8601, UTC.
     """
 
     chapter: str
@@ -230,7 +231,7 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
         cells, asked = _run(notebook, chapter, profile, parameters, book, states)
-        if code_fingerprint() != inputs["lib"]:
+        if _needed(inputs["cells"]) != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
             )
@@ -293,12 +294,21 @@ def _inputs(
         "cells": code_cells(notebook),
         "parameters": parameters,
         "files": named_files(parameters, root),
-        "lib": code_fingerprint(),
+        "lib": _needed(code_cells(notebook)),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "python": python_version(),
         "packages": package_versions(),
     }
     return notebook, parameters, inputs
+
+
+# How a chapter is run, be it by its own imports or by papermill's entry points.
+_RUN_BY = ("lib.book.execute", "lib.book.kernels", "lib.book.papermill_io")
+
+
+def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
+    """A hash of the code of ``lib`` that code cells need, and of files that it reads."""
+    return needed_by([cell["source"] for cell in cells], *_RUN_BY).fingerprint(files=True)
 
 
 def _store(path: Path) -> Path:

@@ -35,7 +35,6 @@ from lib.book.render import (
 from lib.book.site import light_svg, svg_of
 from lib.book.words import duration_text, name_text
 from lib.plot import svg_bytes
-from lib.runs import code_fingerprint
 
 #: Parameters that say what was trained on what.
 _WHAT = ("dataset", "images", "models", "model")
@@ -183,7 +182,7 @@ class Page:
         what = ", ".join(map(name_text, _what(run["parameters"])))
         machine = run["hardware"]
         version = "by this version of the code"
-        if run["code"] != code_fingerprint():
+        if run["code"] != self.done.code:
             commit = run["commit"][:7]
             version = f"by commit {commit}" if commit else "by an earlier version of the code"
         also = "".join(f", and what the run `{name}`" for name in others)

@@ -63,7 +63,7 @@ from lib.book.site import (
 from lib.book.slices import slices_html
 from lib.book.unchanged import forget, is_damaged, leave_note
 from lib.book.words import formatted
-from lib.runs import fingerprint
+from lib.runs import code_fingerprint, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -360,7 +360,7 @@ def _execute(app: Sphinx) -> None:
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    """Read every page anew when any chapter's result, a claim or a record has changed.
+    """Read every page anew when any chapter's result, a claim, a record or ``lib`` has changed.
 
     Pages quote each other's values, so no page can be told apart as untouched; the
     same holds after a build that was interrupted while it wrote pages.
@@ -376,7 +376,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
                 name: [page.records, page.complete] for name, page in app.companion_pages.items()
             },
             "repository": app.companion_repository,
-            "site": [app.config.html_baseurl, lib.__version__],
+            "site": [app.config.html_baseurl, code_fingerprint()],
         }
     )
     unfinished = _unfinished(app)

@@ -244,9 +244,9 @@ def test_recorded_run_stands_beside_the_build_and_is_marked(built):
 
 
 def test_lib_that_changes_during_execution_is_not_trusted(built):
-    """Any file of it counts, for every chapter, also a module that nobody imports."""
-    late = built.root / "lib" / "late.py"
-    write = f"import pathlib; pathlib.Path({str(late)!r}).write_text('')\ndouble = 2"
+    """What a chapter imports counts, also through others; a style sheet and a study do not."""
+    late = built.root / "lib" / "check.py"
+    write = f"import pathlib; pathlib.Path({str(late)!r}).open('a').write('#')\ndouble = 2"
     built.edit("book/one.py", "double = 2", write)
     assert built.stale() == ["one"]
     assert "lib changed while chapter one was executed" in built.execute(fails=True).output
