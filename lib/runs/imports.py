@@ -123,6 +123,7 @@ def _imports(text: str) -> Iterator[Import]:
     if words & (_COMPUTED | _RUN) or attributes & _COMPUTED:
         yield from _everything()
     packages: dict[str, str] = {}
+    parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             if node.level:
@@ -136,7 +137,7 @@ def _imports(text: str) -> Iterator[Import]:
         elif isinstance(node, ast.Import):
             yield from (Import(a.name) for a in node.names if a.name.startswith("lib."))
         elif isinstance(node, ast.Attribute) and "lib" in words:  # after ``import lib``
-            yield from _named_in(ast.unparse(node))
+            yield from _named_in(ast.unparse(node) if id(node) not in parts else "")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _named_in(node.value)
     yield from _used(nodes, packages)

@@ -42,8 +42,8 @@ class Job(Protocol):
 
     The result depends on the code of the modules in which the dataclasses are written, and of what
     these import (:mod:`lib.runs.imports`): when any of it changes, the run is made anew.  A job
-    whose code lies elsewhere has ``modules``, their full names.  One whose outcome holds more than its guarantee covers, such as
-    who was a member, has a true attribute ``private``.
+    whose code lies elsewhere has ``modules``, their full names.  One whose outcome holds more than
+    its guarantee covers, such as who was a member, has a true attribute ``private``.
     """
 
     def data_fingerprint(self) -> str:
