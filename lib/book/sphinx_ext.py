@@ -332,16 +332,20 @@ def _lock(app: Sphinx, config: Any) -> None:
         raise ExtensionError(str(error)) from None
 
 
+def _begin(app: Sphinx) -> None:
+    """Take the last build's note away; if files of its site were touched, write all pages."""
+    if is_damaged(Path(app.srcdir), Path(app.outdir)):
+        _unfinished(app).touch()
+    forget(Path(app.outdir))
+
+
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
     app.companion_pages, app.companion_claims = {}, {}
     if app.builder.format != "html":
         return
-    book, out = Path(app.srcdir), Path(app.outdir)
+    book = Path(app.srcdir)
     profile = app.config.companion_profile
-    if is_damaged(book, out):
-        _unfinished(app).touch()  # every page is written again
-    forget(out)
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
@@ -580,6 +584,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
     app.connect("config-inited", _lock)
+    app.connect("builder-inited", _begin)
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _complete_page, priority=900)

@@ -53,7 +53,9 @@ def forget(out: Path) -> None:
 
 def state_of_sources(book: Path) -> str:
     """A digest that changes whenever a source is written, even if what it says stays the same."""
-    return _state(_sources(book))
+    return fingerprint(
+        {name: [_times(path), path.stat().st_ctime_ns] for name, path in _sources(book).items()}
+    )
 
 
 def leave_note(book: Path, out: Path, executed: Mapping[str, Executed]) -> None:
@@ -137,17 +139,16 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _state(files: Mapping[str, Path]) -> str:
-    """Sizes and times of files; that of the last change too, which nobody can set."""
     return fingerprint({name: _times(path) for name, path in files.items()})
 
 
 def _times(path: Path) -> list[int]:
-    """Of a file, nothing if it is gone."""
+    """Size and time of a file, nothing if it is gone."""
     try:
         status = path.stat()
     except FileNotFoundError:
         return []
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return [status.st_size, status.st_mtime_ns]
 
 
 def _has_its_data(book: Path, chapter: str, noted: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from lib.runs import Checkpoint, imports, stored_table
 from lib.runs.imports import needed, needed_by
 from lib.runs.jobs import code_of
 from lib.studies.canaries import simulation
+from lib.studies.canaries.draws import CanaryDraw
 from lib.studies.counterfactual.coverage import Trials
 from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
 from lib.studies.counterfactual.simulation import Repetitions
@@ -187,9 +188,9 @@ JOBS = {
         (TrainingConfig(ABSTAIN, steps=4, batch_size=20, objective=SelfAdaptiveTraining(1)),), DATA
     ),
     "subsets": lambda: SubsetTrainings(SAMPLED, DATA, 3),
-    "labels": lambda: LabelTrainings(PLAIN, DATA, RandomizedResponse(2.0)),
+    "labels": lambda: LabelTrainings(PLAIN, DATA, RandomizedResponse(2.0), (CanaryDraw(5, 10, 0),)),
     "teachers": lambda: TEACHERS,
-    "suitability": lambda: StudyRun("digits", "ERM", 0),
+    "suitability": lambda: StudyRun("digits", "ERM", 0, 4),
     "scenarios": lambda: ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
     "repetitions": lambda: Repetitions("one", 0.2, (0.0,), 100, "linear", 0, 1, 0),
     "trials": lambda: Trials(0.5, 40, (4,), True, 0.9, 0, 2, 0),
