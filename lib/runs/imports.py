@@ -204,13 +204,12 @@ def _passed_on(file: Path) -> tuple[dict[str, Import], bool]:
 
 @cache
 def _beside(file: Path) -> list[Path]:
-    """Files that code names and that lie beside it, alone or in a folder that is no package."""
-    tree = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    texts = {node.value for node in tree if isinstance(node, ast.Constant)}
-    found: list[Path] = []
-    for path in sorted(file.parent.iterdir()):
-        if path.name in texts and path.is_file() and path.suffix != ".py":
-            found.append(path)
-        elif path.name in texts and path.is_dir() and not (path / "__init__.py").exists():
-            found += sorted(each for each in path.rglob("*") if each.is_file())
-    return [each for each in found if "__pycache__" not in each.parts]
+    """Files that code names which asks where it lies, if they lie beside it, or in such a folder."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    words = {node.id for node in nodes if isinstance(node, ast.Name)}
+    if not words & {"__file__", "__package__", "__path__"}:
+        return []
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    named = [path for path in sorted(file.parent.iterdir()) if path.name in texts]
+    inside = [each for path in named for each in ([path] if path.is_file() else path.rglob("*"))]
+    return sorted(p for p in inside if p.is_file() and "__pycache__" not in p.parts)

@@ -254,6 +254,21 @@ def test_lib_that_changes_during_execution_is_not_trusted(built):
     assert built.stale() == ["one", "two"]
 
 
+def test_what_no_chapter_imports_executes_none_and_shows(built):
+    """A style sheet, an example, another study: pages are written anew; links to a sheet change."""
+    for file in ("report/examples/tables.py", "studies/counterfactual/stress.py"):
+        with (built.root / "lib" / file).open("a") as module:
+            module.write("# A remark.\n")
+    before = re.findall(r"companion\.css\?v=\w+", built.page("one"))
+    with (built.root / "lib/book/static/companion.css").open("a") as sheet:
+        sheet.write("/* A remark. */\n")
+    assert built.stale() == []
+    assert executed(built.build()) == 0
+    after = re.findall(r"companion\.css\?v=\w+", built.page("one"))
+    assert len(before) == len(after) == 1
+    assert before != after
+
+
 def test_warning_in_a_chapter_fails_the_build(built):
     built.edit("book/two.py", "seven=7)", "seven=7)\nimport warnings; warnings.warn('careful')")
     output = built.execute(fails=True).output

@@ -153,12 +153,13 @@ def test_what_changes_a_key(library, file, old, new, counts):
 
 
 def test_files_count_that_code_names(library):
-    """Beside it, alone or in a folder; if they are asked for."""
+    """Beside it, alone or in a folder, where it asks where it lies; if they are asked for."""
     unnamed = fingerprint(files=True)
     (library / "shelf" / "table.yml").write_text("a: 2\n")
     assert fingerprint(files=True) == unnamed
     with (library / "shelf" / "one.py").open("a") as module:
-        module.write("read('table.yml', FOLDER / 'examples' / 'one.py')\n")
+        module.write("FOLDER = Path(__file__).parent\n")
+        module.write("read(FOLDER / 'table.yml', FOLDER / 'examples' / 'one.py')\n")
     found = {fingerprint(files=True)}
     (library / "shelf" / "table.yml").write_text("a: 3\n")
     found.add(fingerprint(files=True))
