@@ -204,7 +204,7 @@ def _passed_on(file: Path) -> tuple[dict[str, Import], bool]:
 
 @cache
 def _beside(file: Path) -> list[Path]:
-    """Files that code names which asks where it lies, if they lie beside it, or in such a folder."""
+    """Files beside code, or in a folder beside it, that it names and whose place it asks for."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     words = {node.id for node in nodes if isinstance(node, ast.Name)}
     if not words & {"__file__", "__package__", "__path__"}:
