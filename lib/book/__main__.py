@@ -22,6 +22,7 @@ from lib.book.chapters import (
 )
 from lib.book.execute import BuildError, execute_chapter, is_recorded
 from lib.book.records import read_records, run_name, write_record
+from lib.book.unchanged import NOTED, is_unchanged, state_of_sources
 from lib.book.words import duration_text
 from lib.runs import check_cluster
 
@@ -87,15 +88,21 @@ def _record(book: Path, names: list[str], profile: str) -> int:
 
 
 def _build(book: Path, profile: str | None) -> int:
-    """``jupyter-book build``, warnings being errors; of what it prints, only what is news.
+    """``jupyter-book build``, warnings being errors, if it would change anything.
 
-    Progress goes through as it comes, standard error too; the rest is shown if the build fails.
+    Of what it prints only what is news goes through, as it comes, standard error too; the rest is
+    shown if the build fails.
     """
+    environment = os.environ | ({"COMPANION_PROFILE": profile} if profile else {})
+    site = book.absolute() / "_build" / "html" / "index.html"
+    if is_unchanged(book, environment):
+        print(f"nothing has changed since the site was built\n{site}")
+        return 0
     program = Path(sys.executable).with_name("jupyter-book")
     held = []
     with subprocess.Popen(
         [program, "build", "-q", "-W", "-n", "--keep-going", str(book)],
-        env=os.environ | ({"COMPANION_PROFILE": profile} if profile else {}),
+        env=environment | {NOTED: state_of_sources(book)},
         stdout=subprocess.PIPE,
         text=True,
         errors="replace",
@@ -106,7 +113,7 @@ def _build(book: Path, profile: str | None) -> int:
             else:
                 held.append(line)
     if process.returncode == 0:
-        print(book.absolute() / "_build" / "html" / "index.html")
+        print(site)
     else:
         print(*held, sep="", end="", file=sys.stderr)
     return process.returncode

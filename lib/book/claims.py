@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -200,10 +201,13 @@ def read_claims(path: Path) -> dict[str, Claim]:
     and ``sd`` are lists (of lists) in the order of the axes; so is ``tolerance``, or one number for
     all.  A combination whose reported value is null is left out.
     """
-    if not path.exists():
-        return {}
+    return dict(_parsed(path, path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+@cache  # a build asks once a chapter
+def _parsed(path: Path, text: str) -> Mapping[str, Claim]:
     try:
-        entries = read_yaml(path.read_text(encoding="utf-8")) or []
+        entries = read_yaml(text) or []
     except ValueError as error:
         raise ClaimError(f"{path} is no plain YAML: {error}") from None
     known = {f.name for f in fields(Claim)} - {"cells"}

@@ -1,8 +1,9 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
 A chapter is executed again when anything that can change a number has changed: its code cells, its
-parameters and the files that they name, any file of ``lib``, the data it asked for, the claims it
-settles, Python or an installed package. Prose and recorded runs are no part of the key.
+parameters and the files that they name, the code of ``lib`` that it imports, directly or not, or
+that executes it, the data it asked for, the claims it settles, Python or an installed package.
+Prose, recorded runs and what the site looks like are no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,
@@ -46,7 +47,6 @@ from lib.data.store import has_own
 from lib.runs import (
     MAIN_PACKAGES,
     check_cluster,
-    code_fingerprint,
     fingerprint,
     hardware,
     package_versions,
@@ -54,6 +54,7 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
+from lib.runs.imports import needed_by
 
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -73,8 +74,8 @@ PARTS = {
 }
 OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
 _FORMAT = 6  # of the cached files
-# Parameters, claims, records, data: each says itself what is wrong.
-_USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
+#: Of parameters, claims, records, data: each says itself what is wrong.
+USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
 
 class BuildError(RuntimeError):
@@ -88,7 +89,7 @@ class Executed:
     The key is ``<hash of the inputs without data>.<hash of data>``. `cells` are the executed code
     cells, the injected parameters included; `data` the fingerprints of the data that were asked
     for, ``"absent"`` for what could not be had; `source` and `code` those of the chapter's code
-    cells and of ``lib``; `finished` is ISO 8601, UTC.
+    cells and of what they need of ``lib``; `finished` is ISO 8601, UTC.
     """
 
     chapter: str
@@ -199,7 +200,7 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
             else:
                 _tell(done)
         audit_verdicts(claims, {name: done.verdicts for name, done in executed.items()})
-    except _USER_ERRORS as error:
+    except USER_ERRORS as error:
         raise BuildError(str(error)) from error
     return executed
 
@@ -246,7 +247,7 @@ def _fill(path: Path, profile: str) -> bool:
     """Have a chapter in the cache; whether it was executed for that."""
     try:
         done = execute_chapter(path, profile)
-    except _USER_ERRORS as error:  # some of these do not survive the journey
+    except USER_ERRORS as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
     if not done.cached:
         _tell(done)
@@ -269,14 +270,14 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     base, store = fingerprint(inputs), _store(path)
     store.mkdir(parents=True, exist_ok=True)
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
-        states = data.fingerprints(chapter, _named_data(parameters))
+        states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
         if stored is not None:
             return Executed(**stored, cached=True)
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
         cells, asked = _run(notebook, chapter, profile, parameters, book, states)
-        if code_fingerprint() != inputs["lib"]:
+        if _needed(inputs["cells"]) != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
             )
@@ -297,7 +298,8 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
             "seconds": round(time.perf_counter() - started, 2),
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        write_atomic(store / f"{key}.json", json.dumps({"sha256": fingerprint(entry)} | entry))
+        kept = json.dumps({"sha256": fingerprint(entry)} | entry)
+        write_atomic(entry_file(path, key), kept)
     return Executed(**entry)
 
 
@@ -330,8 +332,8 @@ def _inputs(
         "profile": profile,
         "cells": code_cells(notebook),
         "parameters": parameters,
-        "files": _named_files(parameters, root),
-        "lib": code_fingerprint(),
+        "files": named_files(parameters, root),
+        "lib": _needed(code_cells(notebook)),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "python": python_version(),
         "packages": package_versions(),
@@ -339,14 +341,28 @@ def _inputs(
     return notebook, parameters, inputs
 
 
+# How a chapter is run, be it by its own imports or by papermill's entry points.
+_RUN_BY = ("lib.book.execute", "lib.book.kernels", "lib.book.papermill_io")
+
+
+def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
+    """A hash of the code of ``lib`` that code cells need, and of files that it reads."""
+    return needed_by([cell["source"] for cell in cells], *_RUN_BY).fingerprint(files=True)
+
+
 def _store(path: Path) -> Path:
     return path.parents[1] / ".cache" / "book" / path.stem
+
+
+def entry_file(path: Path, key: str) -> Path:
+    """Where the cache has an executed chapter."""
+    return _store(path) / f"{key}.json"
 
 
 def _is_stored(path: Path, profile: str) -> bool:
     """Whether the cache has the chapter."""
     _, parameters, inputs = _inputs(path, profile, None)
-    states = data.fingerprints(path.stem, _named_data(parameters))
+    states = data.fingerprints(path.stem, named_data(parameters))
     return _find_entry(_store(path), fingerprint(inputs), states) is not None
 
 
@@ -377,7 +393,7 @@ def _unchanged(chapter: str, asked: set[str], states: Mapping[str, str]) -> dict
     return {name: state for name, state in states.items() if name in asked}
 
 
-def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
+def named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
     """Hashes of the files that parameters name, relative to `root`: a reader's own data."""
     named = {name: root / value for name, value in parameters.items() if isinstance(value, str)}
     return {
@@ -387,7 +403,7 @@ def _named_files(parameters: Mapping[str, Any], root: Path) -> dict[str, str]:
     }
 
 
-def _named_data(parameters: Mapping[str, Any]) -> list[str]:
+def named_data(parameters: Mapping[str, Any]) -> list[str]:
     """The data files of the sets of images and texts that parameters name.
 
     Not in the registry: declared data are asked for in every build, and these may be large.
@@ -430,7 +446,7 @@ def _run(
         "COMPANION_BOOK": str(book),
         "COMPANION_CHAPTER": chapter,
         "COMPANION_PROFILE": profile,
-        data.ALSO: " ".join(_named_data(parameters)),
+        data.ALSO: " ".join(named_data(parameters)),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     if data.ABSENT in states.values():

@@ -12,6 +12,7 @@ import argparse
 import base64
 import json
 import math
+import re
 import subprocess
 import sys
 import zlib
@@ -161,3 +162,14 @@ def git_output(root: Path | None, *command: str) -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return done.stdout.strip()
+
+
+def repository(root: Path, environment: Mapping[str, str]) -> str:
+    """``owner/name`` on GitHub, as told or as this checkout came from; empty if from elsewhere."""
+    if told := environment.get("COMPANION_REPOSITORY", ""):
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", told):
+            raise ValueError(f"COMPANION_REPOSITORY = {told!r} must be owner/name")
+        return told
+    address = git_output(root, "remote", "get-url", "origin")
+    _, found, path = address.removesuffix(".git").partition("github.com")
+    return path.lstrip("/:") if found else ""

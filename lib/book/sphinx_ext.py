@@ -32,7 +32,7 @@ from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
 from lib.book.pages import Page, larger_runs
-from lib.book.records import git_output, read_records
+from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
     Ledger,
     above_html,
@@ -62,8 +62,9 @@ from lib.book.site import (
     with_cards,
     with_values,
 )
+from lib.book.unchanged import forget, is_damaged, leave_note
 from lib.book.words import formatted
-from lib.runs import fingerprint
+from lib.runs import code_fingerprint, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -321,6 +322,13 @@ def _lock(app: Sphinx, config: Any) -> None:
         raise ExtensionError(str(error)) from None
 
 
+def _begin(app: Sphinx) -> None:
+    """Take the last build's note away; if files of its site were touched, write all pages."""
+    if is_damaged(Path(app.srcdir), Path(app.outdir)):
+        _unfinished(app).touch()
+    forget(Path(app.outdir))
+
+
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
     app.companion_pages, app.companion_claims = {}, {}
@@ -356,7 +364,7 @@ def _shows_build() -> bool:
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    """Read every page anew when any chapter's result, a claim or a record has changed.
+    """Read every page anew when any chapter's result, a claim, a record or ``lib`` has changed.
 
     Pages quote each other's values, so no page can be told apart as untouched; the
     same holds after a build that was interrupted while it wrote pages.
@@ -372,7 +380,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
                 name: [page.records, page.name] for name, page in app.companion_pages.items()
             },
             "repository": app.companion_repository,
-            "site": [app.config.html_baseurl, lib.__version__],
+            "site": [app.config.html_baseurl, code_fingerprint()],
         }
     )
     unfinished = _unfinished(app)
@@ -403,7 +411,10 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
             page = not_found_page(app.config.html_title, app.config.html_baseurl)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
             _write_redirects(app)
-            _unfinished(app).unlink(missing_ok=True)
+            if not app._warncount:  # else the next build shall warn as well
+                _unfinished(app).unlink(missing_ok=True)
+                executed = {name: page.done for name, page in app.companion_pages.items()}
+                leave_note(Path(app.srcdir), Path(app.outdir), executed)
     finally:
         app.companion_lock.release()
 
@@ -435,10 +446,9 @@ def _copy_mathjax(out: Path) -> None:
     package = find_spec("sphinx-mathjax-offline")
     source = Path(package.origin).parent / "static" / "mathjax"
     target = out / "_static" / "mathjax"
-    if not target.exists():
-        fonts = Path("output", "chtml", "fonts", "woff-v2")
-        shutil.copytree(source / fonts, target / fonts)
-        shutil.copy2(source / "tex-mml-chtml.js", target)
+    fonts = Path("output", "chtml", "fonts", "woff-v2")
+    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
+    shutil.copy2(source / "tex-mml-chtml.js", target)
 
 
 def _complete_page(
@@ -550,22 +560,14 @@ def _description(doctree: Any) -> str:
     return ""
 
 
-def _repository(root: Path) -> str:
-    """``owner/name`` on GitHub, as told or as this checkout came from; empty if from elsewhere."""
-    if told := os.environ.get("COMPANION_REPOSITORY", ""):
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", told):
-            raise ExtensionError(f"COMPANION_REPOSITORY = {told!r} must be owner/name")
-        return told
-    address = git_output(root, "remote", "get-url", "origin")
-    _, found, path = address.removesuffix(".git").partition("github.com")
-    return path.lstrip("/:") if found else ""
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register events, roles and directives."""
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
-    app.companion_repository = _repository(root)
+    try:
+        app.companion_repository = repository(root, os.environ)
+    except ValueError as error:
+        raise ExtensionError(str(error)) from None
     app.companion_commit = git_output(root, "rev-parse", "HEAD") if app.companion_repository else ""
     bibliography.register()
     app.add_role("value", _role(_quoted))
@@ -582,8 +584,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
     app.connect("config-inited", _lock)
+    app.connect("builder-inited", _begin)
     app.connect("builder-inited", _execute)
     app.connect("env-get-outdated", _outdated)
     app.connect("html-page-context", _complete_page, priority=900)
-    app.connect("build-finished", _finish)
+    app.connect("build-finished", _finish, priority=900)  # themes write files there
     return {"version": lib.__version__, "parallel_read_safe": True, "parallel_write_safe": True}

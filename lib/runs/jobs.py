@@ -1,6 +1,7 @@
 """What a run is: a frozen configuration that can be executed, and its outcome."""
 
 import decimal
+import inspect
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -10,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.runs.checkpoint import Checkpoint
-from lib.runs.provenance import closure, code_fingerprint, fingerprint
+from lib.runs.imports import Needed, needed
+from lib.runs.provenance import fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,9 @@ class Job(Protocol):
     frozen dataclasses of these.  It must be importable and picklable, for workers.
 
     The result depends on the code of the modules in which the dataclasses are written, and of what
-    these import: when any of it changes, the run is made anew.  A job whose code lies elsewhere has
-    ``modules``, their full names.  One whose outcome holds more than its guarantee covers, such as
-    who was a member, has a true attribute ``private``.
+    these import (:mod:`lib.runs.imports`): when any of it changes, the run is made anew.  A job
+    whose code lies elsewhere has ``modules``, their full names.  One whose outcome holds more than
+    its guarantee covers, such as who was a member, has a true attribute ``private``.
     """
 
     def data_fingerprint(self) -> str:
@@ -95,7 +97,7 @@ def identity(job: Job) -> dict[str, Any]:
     """What tells a run from others: configuration, code and data, in a form that JSON holds."""
     return {
         "config": canonical(job),
-        "code": code_fingerprint(*code_of(job)),
+        "code": code_of(job).fingerprint(),
         "data": job.data_fingerprint(),
     }
 
@@ -143,23 +145,25 @@ def _epsilons(value: Any) -> Iterator[Any]:
             yield from _epsilons(each)
 
 
-def code_of(job: Job) -> tuple[str, ...]:
-    """The modules that a job's result depends on, all that they import from ``lib`` included."""
-    return closure(*(getattr(job, "modules", None) or sorted(set(_modules(job)))))
+def code_of(job: Job) -> Needed:
+    """The code that a job's result depends on, all that it imports from ``lib`` included."""
+    return needed(*(getattr(job, "modules", None) or sorted(set(modules_of(job)))))
 
 
-def _modules(value: Any) -> Iterator[str]:
-    """Where the dataclasses of a configuration are written."""
-    if is_dataclass(value):
+def modules_of(value: Any) -> Iterator[str]:
+    """Where the dataclasses and functions of a configuration are written."""
+    if is_dataclass(value) and not isinstance(value, type):
         yield type(value).__module__
         for field_ in fields(value):
-            yield from _modules(getattr(value, field_.name))
+            yield from modules_of(getattr(value, field_.name))
+    elif inspect.isfunction(value):
+        yield value.__module__
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _modules(item)
+            yield from modules_of(item)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _modules(item)
+            yield from modules_of(item)
 
 
 def run_key(job: Job) -> str:

@@ -1,20 +1,18 @@
 """Fingerprints of code and environment, and a description of the machine."""
 
-import ast
 import hashlib
 import json
 import os
 import platform
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import lib
+from lib.runs.imports import source_file
 
 
 def fingerprint(content: Any) -> str:
@@ -77,52 +75,11 @@ def code_fingerprint(*parts: str) -> str:
     return digest.hexdigest()
 
 
-@cache
-def closure(*modules: str) -> tuple[str, ...]:
-    """Modules, and those of ``lib`` that they import, directly or not; packages count, too."""
-    found: set[str] = set()
-    waiting = list(modules)
-    while waiting:
-        name = waiting.pop()
-        if name in found or (file := _file(name)) is None:
-            if name in modules and name not in found:
-                raise ValueError(
-                    f"a job must be written in a file, or say by `modules` whose code counts, got"
-                    f" one of {name!r}"
-                )
-            continue
-        found.add(name)
-        if name.partition(".")[0] == "lib":
-            waiting.append(name.rpartition(".")[0])
-        waiting.extend(n for n in _imports(file) if n.partition(".")[0] == "lib")
-    return tuple(sorted(found))
-
-
-def _file(module: str) -> Path | None:
-    """Where a module is written; None if there is none of that name."""
-    if module.partition(".")[0] != "lib":
-        file = getattr(sys.modules.get(module), "__file__", None)
-        return None if file is None else Path(file)
-    path = Path(lib.__file__).parents[1].joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return file if module and file.is_file() else None
-
-
-def _imports(file: Path) -> Iterator[str]:
-    """Names that a file imports, wherever in it, some of them of no module."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def _files(root: Path, part: str) -> list[Path]:
     """The Python files of a sub-package, or that of a module."""
     if part.isidentifier() and (root / part / "__init__.py").is_file():
         return list((root / part).rglob("*.py"))
-    if (file := _file(part)) is None:
+    if (file := source_file(part)) is None:
         raise ValueError(f"parts must name sub-packages of lib, got {part!r}")
     return [file]
 

@@ -180,7 +180,7 @@ class RunStore:
         with self._lock(key):
             if (found := self._read_or_set_aside(key)) is not None:
                 return found
-            check_loaded(*code_of(job))
+            check_loaded(*code_of(job).modules)
             for leftover in self.path(key).parent.glob(f".{key}.*"):
                 shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
             started = time.perf_counter()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lib.runs.checkpoint import Checkpoint
-from lib.runs.jobs import Outcome
+from lib.runs.jobs import Outcome, modules_of
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import fingerprint
 from lib.runs.store import RunStore
@@ -24,7 +24,8 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
     ----------
     function : callable
         A function of a module of ``lib`` whose result depends on nothing but its arguments and its
-        code: the module, and all modules of ``lib`` that it imports, directly or not.
+        code: the module, those of functions and dataclasses among the arguments, and all code of
+        ``lib`` that these import, directly or not.
     *args, **options
         Its arguments: numbers, texts, arrays, tables, functions of ``lib``, dataclasses, and
         sequences and mappings of these.  A generator counts by its state, and a copy of it is
@@ -57,7 +58,8 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
     for name, value in bound.arguments.items():
         if isinstance(value, np.random.Generator):
             bound.arguments[name] = copy.deepcopy(value)
-    job = _Table(f"{module}.{function.__qualname__}", fingerprint(given))
+    used = {module, *modules_of(list(bound.arguments.values()))}
+    job = _Table(f"{module}.{function.__qualname__}", fingerprint(given), tuple(sorted(used)))
     object.__setattr__(job, "_call", lambda: function(*bound.args, **bound.kwargs))
     run = RunStore().run(job)
     columns = [
@@ -70,15 +72,11 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
 
 @dataclass(frozen=True)
 class _Table:
-    """The job: which function, and a hash of its arguments."""
+    """The job: which function, a hash of its arguments, and where both are written."""
 
     function: str
     arguments: str
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Where the function is written."""
-        return (self.function.rpartition(".")[0],)
+    modules: tuple[str, ...]
 
     def data_fingerprint(self) -> str:
         """Nothing beside the arguments."""

@@ -18,8 +18,8 @@ from lib.data.splits import split_rows, subsample_class
 from lib.data.text import TEXT_FILES, TextSet, hashed_words, load_sst2
 from lib.runs import fingerprint
 from lib.runs.checkpoint import Checkpoint
+from lib.runs.imports import needed
 from lib.runs.jobs import Outcome
-from lib.runs.provenance import closure, code_fingerprint
 from lib.training.config import TrainingConfig, TrainingData
 from lib.training.many import train_many
 from lib.training.memory import models_at_once
@@ -202,7 +202,7 @@ class DataSpec:
         network = cache(lambda: trained_plainly(training, images[:1], **options))
         settings = {"images": fingerprint_of(images), "labels": fingerprint_of(labels)}
         settings |= {name: str(value) for name, value in options.items()}
-        settings["code"] = code_fingerprint(*closure("lib.training.predict"))
+        settings["code"] = needed("lib.training.predict").fingerprint()
         return lambda x: _kept("network", x, settings, lambda: features_of(network(), x))
 
 

@@ -2,7 +2,7 @@ import pytest
 import yaml
 
 from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
-from lib.book.execute import _named_data
+from lib.book.execute import named_data
 from lib.book.parameters import ParameterError, parse_parameters, validate_parameters
 from lib.data import ALSO, IMAGE_SETS, UndeclaredData, available, image_files
 
@@ -98,16 +98,16 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
         wanted = {f for v in given.values() if str(v) in IMAGE_SETS for f in image_files(v)}
         monkeypatch.setenv("COMPANION_CHAPTER", path.stem.split(".")[0])
-        monkeypatch.setenv(ALSO, " ".join(_named_data(given)))
+        monkeypatch.setenv(ALSO, " ".join(named_data(given)))
         for file in wanted:
             available(file)  # raises UndeclaredData where the chapter may not read it
         named += bool(wanted)
     assert named >= 10
-    assert _named_data({"images": "svhn", "other": 3, "list": ["gtsrb"]}) == [
+    assert named_data({"images": "svhn", "other": 3, "list": ["gtsrb"]}) == [
         "svhn/test",
         "svhn/train",
     ]
-    assert _named_data({"dataset": "sst2"}) == ["sst2/dev", "sst2/train"]
+    assert named_data({"dataset": "sst2"}) == ["sst2/dev", "sst2/train"]
 
 
 def test_parallel_lists_may_repeat_a_value():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from throwaway import NUMBERS, ROOT, Book, add_data, executed, make_book
 
-from lib.book.sphinx_ext import _repository
+from lib.book.records import repository
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,8 @@ def processor_time() -> float:
 
 
 def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
-    """And where nothing has changed, it executes nothing and changes no file."""
+    """And where nothing has changed, it executes nothing and changes no file, note or no note."""
+    (built.html.parent / ".companion-note.json").unlink()
     before, used = built.site_state(), processor_time()
     again = by_command(built)
     assert processor_time() - used < 20
@@ -257,13 +258,28 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
 
 
 def test_lib_that_changes_during_execution_is_not_trusted(built):
-    """Any file of it counts, for every chapter, also a module that nobody imports."""
-    late = built.root / "lib" / "late.py"
-    write = f"import pathlib; pathlib.Path({str(late)!r}).write_text('')\ndouble = 2"
+    """What a chapter imports counts, also through others; a style sheet and a study do not."""
+    late = built.root / "lib" / "check.py"
+    write = f"import pathlib; pathlib.Path({str(late)!r}).open('a').write('#')\ndouble = 2"
     built.edit("book/one.py", "double = 2", write)
     assert built.stale() == ["one"]
     assert "lib changed while chapter one was executed" in built.execute(fails=True).output
     assert built.stale() == ["one", "two"]
+
+
+def test_what_no_chapter_imports_executes_none_and_shows(built):
+    """A style sheet, an example, another study: pages are written anew; links to a sheet change."""
+    for file in ("report/examples/tables.py", "studies/counterfactual/stress.py"):
+        with (built.root / "lib" / file).open("a") as module:
+            module.write("# A remark.\n")
+    before = re.findall(r"companion\.css\?v=\w+", built.page("one"))
+    with (built.root / "lib/book/static/companion.css").open("a") as sheet:
+        sheet.write("/* A remark. */\n")
+    assert built.stale() == []
+    assert executed(built.build()) == 0
+    after = re.findall(r"companion\.css\?v=\w+", built.page("one"))
+    assert len(before) == len(after) == 1
+    assert before != after
 
 
 def test_warning_in_a_chapter_fails_the_build(built):
@@ -358,11 +374,11 @@ def test_launch_buttons_point_to_the_repository_if_it_is_known(built):
 
 
 @pytest.mark.parametrize(
-    ("address", "repository"), [("https://github.com/some/where.git", "some/where"), (None, "")]
+    ("address", "expected"), [("https://github.com/some/where.git", "some/where"), (None, "")]
 )
-def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, repository):
+def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, expected):
     _origin(tmp_path, address)
-    assert _repository(tmp_path) == repository
+    assert repository(tmp_path, {}) == expected
 
 
 def _origin(root: Path, address: str | None) -> None:
@@ -411,12 +427,12 @@ def test_papermill_prints_the_declarations():
 
 
 def test_files_that_parameters_name_count(tmp_path):
-    from lib.book.execute import _named_files
+    from lib.book.execute import named_files
 
     given = {"services": "own.csv", "n": 3, "kind": "linear", "none": ""}
-    assert _named_files(given, tmp_path) == {}
+    assert named_files(given, tmp_path) == {}
     (tmp_path / "own.csv").write_text("a\n1\n")
-    first = _named_files(given, tmp_path)
+    first = named_files(given, tmp_path)
     assert list(first) == ["services"]
     (tmp_path / "own.csv").write_text("a\n2\n")
-    assert _named_files(given, tmp_path) != first
+    assert named_files(given, tmp_path) != first

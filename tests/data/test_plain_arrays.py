@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.book.execute import _named_data
+from lib.book.execute import named_data
 from lib.book.parameters import ParameterError, parse_parameters
 from lib.data import image_files, load_images, split_rows, store
 from lib.data.errors import DataCorrupted
@@ -74,7 +74,7 @@ def test_own_arrays_are_a_chapters_data(folder):
     assert dataset.check("mine") == "mine"
     with pytest.raises(ParameterError, match="parameter dataset = 'mine' is not allowed"):
         fixed.check("mine")
-    assert _named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
+    assert named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
     assert at_hand("mine") == "mine"
     spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
     assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)

@@ -142,8 +142,8 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
         (StudyRun("fmow", "ERM", 0), "suitability/signals.py", "counterfactual/forest.py"),
         (
             ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
+            "training/predict.py",
             "data/features.py",
-            "plot.py",
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from lib.privacy import find_noise_multiplier
 from lib.runs import RunStore, fingerprint, stored_table, tables
-from lib.runs.provenance import closure
+from lib.runs.imports import needed
 from lib.studies.canaries import simulation
 from lib.studies.suitability.simulations import fit_errors
 from lib.studies.training.tables import budget_rules
@@ -45,8 +45,8 @@ def test_each_argument_counts(store):
 
 
 def test_the_code_that_counts_is_what_the_module_imports():
-    found = closure("lib.studies.canaries.simulation")
-    assert {"lib", "lib.studies.canaries.simulation", "lib.audit.intervals"} <= set(found)
+    found = needed("lib.studies.canaries.simulation").modules
+    assert {"lib.studies.canaries.simulation", "lib.audit.intervals"} <= set(found)
     assert not any(name.startswith(("lib.suitability", "lib.book")) for name in found)
 
 

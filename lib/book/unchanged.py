@@ -1,0 +1,159 @@
+"""Whether the site is still what a build would make: then a build has nothing to do.
+
+A build that went well leaves a note beside the site: of all that the site was made from, and of all
+files that it made. As long as both are what they were, the site is current.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lib
+from lib import data
+from lib.book.execute import USER_ERRORS, Executed, entry_file, named_data, named_files
+from lib.book.records import git_output, repository
+from lib.runs import fingerprint, package_versions, python_version, write_atomic
+
+#: Environment variable that asks a build to leave a note: the state of the sources before it began.
+NOTED = "COMPANION_NOTED"
+_FORMAT = 1
+_MADE = {"_build", "__pycache__", ".ipynb_checkpoints"}  # folders that hold no source
+# Variables that change neither a number nor a page.
+_ASIDE = {NOTED, "COMPANION_JOBS", "COMPANION_CHECK_FIGURES", "COMPANION_PUBLIC_DATA"}
+
+
+def is_unchanged(book: Path, environment: Mapping[str, str]) -> bool:
+    """Whether the site is there, whole, and what a build in this environment would make."""
+    out = book / "_build" / "html"
+    note = _read(out)
+    try:
+        return (
+            note is not None
+            and not is_damaged(book, out)
+            and note["source"] == _source(book, environment)
+            and all(_has_its_data(book, name, each) for name, each in note["chapters"].items())
+        )
+    except USER_ERRORS:  # the build says what is wrong
+        return False
+
+
+def is_damaged(book: Path, out: Path) -> bool:
+    """Whether files of a noted site were changed or removed since, or others added."""
+    note = _read(out)
+    return note is not None and note["made"] != _state(_made(book, out, note["entries"]))
+
+
+def forget(out: Path) -> None:
+    """Take the note away, before the site is changed."""
+    _note(out).unlink(missing_ok=True)
+
+
+def state_of_sources(book: Path) -> str:
+    """A digest that changes whenever a source is written, even if what it says stays the same."""
+    return fingerprint(
+        {name: [_times(path), path.stat().st_ctime_ns] for name, path in _sources(book).items()}
+    )
+
+
+def leave_note(book: Path, out: Path, executed: Mapping[str, Executed]) -> None:
+    """Note what a finished site is made from, if the build was asked to and no source changed."""
+    entries = {name: done.key for name, done in executed.items()}
+    chapters = {
+        name: {
+            "parameters": done.parameters,
+            "files": named_files(done.parameters, book.parent),
+            "data": done.data,
+        }
+        for name, done in executed.items()
+    }
+    note = {
+        "chapters": chapters,
+        "entries": entries,
+        "made": _state(_made(book, out, entries)),
+        "source": _source(book, os.environ),
+    }
+    if os.environ.get(NOTED) == state_of_sources(book):
+        write_atomic(_note(out), json.dumps(note | {"sha256": fingerprint(note)}))
+
+
+def _note(out: Path) -> Path:
+    return out.parent / ".companion-note.json"
+
+
+def _read(out: Path) -> dict[str, Any] | None:
+    """The note; None if there is none, or if it is damaged."""
+    try:
+        note = json.loads(_note(out).read_text(encoding="utf-8"))
+        return note if note.pop("sha256") == fingerprint(note) else None
+    except (FileNotFoundError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+
+
+def _source(book: Path, environment: Mapping[str, str]) -> str:
+    """A hash of all that a site is made from but data."""
+    files = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in _sources(book).items()}
+    at = repository(book.parent, environment)
+    set_here = {n: v for n, v in environment.items() if n.startswith("COMPANION_")}
+    return fingerprint(
+        {
+            "format": _FORMAT,
+            "files": files,
+            "environment": {
+                n: v
+                for n, v in ({"COMPANION_PROFILE": "quick"} | set_here).items()
+                if n not in _ASIDE
+            },
+            "repository": [at, git_output(book.parent, "rev-parse", "HEAD") if at else ""],
+            "python": python_version(),
+            "packages": package_versions(),
+        }
+    )
+
+
+def _sources(book: Path) -> dict[str, Path]:
+    """Files that chapters and pages are made from, by a name each."""
+    root = book.parent
+    found = {path.name: path for kind in ("toml", "yml") for path in root.glob(f"*.{kind}")}
+    for folder in (Path(lib.__file__).parent, book, root / "params"):
+        found |= {f"{folder.name}/{name}": path for name, path in _files(folder).items()}
+    return found
+
+
+def _made(book: Path, out: Path, entries: Mapping[str, str]) -> dict[str, Path]:
+    """Files that a build leaves: the site, and the executed chapters that it shows."""
+    kept = {f"cache/{n}": entry_file(book / f"{n}.py", key) for n, key in entries.items()}
+    return kept | _files(out)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """All files below a folder, by their paths in it."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _MADE]
+        paths = (Path(place, name) for name in names)
+        found |= {p.relative_to(folder).as_posix(): p for p in paths if p.is_file()}
+    return found
+
+
+def _state(files: Mapping[str, Path]) -> str:
+    return fingerprint({name: _times(path) for name, path in files.items()})
+
+
+def _times(path: Path) -> list[int]:
+    """Size and time of a file, nothing if it is gone."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _has_its_data(book: Path, chapter: str, noted: Mapping[str, Any]) -> bool:
+    """Whether the data that a chapter asked for, and files that it was given, are as they were."""
+    given = noted["parameters"]
+    if noted["files"] != named_files(given, book.parent):
+        return False
+    return noted["data"].items() <= data.fingerprints(chapter, named_data(given)).items()

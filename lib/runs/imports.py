@@ -1,0 +1,215 @@
+"""Which code a result depends on: modules of ``lib``, found by following what they import.
+
+What a package's ``__init__`` only passes on is looked for where it is written: ``from lib.audit
+import Trials`` depends on the module that has ``Trials``, not on all of ``lib.audit``.  Where the
+text of the code does not tell, more counts rather than less: a package that is handed around, as in
+``getattr(audit, name)``, counts with all that it imports; a text that is the name of a module or of
+something in one is taken for an import of it, as in ``[sys.executable, "-m", "lib.data"]``; code
+that imports by names it computes needs all of ``lib``.
+"""
+
+import ast
+import hashlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import lib
+
+_NAMED = re.compile(r"\blib(?:\.\w+)+")
+# Functions that import what a text says, those that run a text, and those that hand all names on.
+_COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
+_ALL_NAMES = {"globals", "locals", "vars"}
+_OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
+
+
+class Import(NamedTuple):
+    """A module that is imported as a whole (`name` None), or a name of it."""
+
+    module: str
+    name: str | None = None
+
+
+class Needed(NamedTuple):
+    """Modules that some code needs, and which module has each name that a package passed on."""
+
+    modules: tuple[str, ...]
+    names: tuple[tuple[Import, Import], ...]
+
+    def fingerprint(self, files: bool = False) -> str:
+        """SHA-256 of the code, and of other `files` that it names and that lie beside it."""
+        digest = hashlib.sha256(repr(self.names).encode())
+        for module in self.modules:
+            path = source_file(module)
+            for each in (path, *(_beside(path) if files and module.startswith("lib") else ())):
+                digest.update(f"{module}/{each.name}\0".encode())
+                digest.update(hashlib.sha256(each.read_bytes()).digest())
+        return digest.hexdigest()
+
+
+@cache
+def needed(*modules: str) -> Needed:
+    """What modules need of ``lib``, directly or not; of other packages they themselves alone.
+
+    Raises
+    ------
+    ValueError
+        If one of `modules` is written in no file.
+    """
+    for module in modules:
+        if source_file(module) is None:
+            raise ValueError(
+                "a job must be written in a file, or say by `modules` whose code counts, got one"
+                f" of {module!r}"
+            )
+    return _follow(Import(module) for module in modules)
+
+
+def needed_by(code: Iterable[str], *modules: str) -> Needed:
+    """What pieces of Python code need of ``lib``, and modules by whose help they are run."""
+    try:
+        found = [each for text in code for each in _imports(text)]
+    except SyntaxError:  # a command of IPython: who knows what it runs
+        found = _everything()
+    return _follow([*found, *(Import(module) for module in modules)])
+
+
+def _follow(begun: Iterable[Import]) -> Needed:
+    found: set[str] = set()
+    names: set[tuple[Import, Import]] = set()
+    waiting = list(begun)
+    while waiting:
+        one = waiting.pop()
+        if one.name is not None:
+            where = _where(one)
+            names |= {(one, each) for each in where if each.name is not None}
+            waiting.extend(where)
+        elif one.module not in found and (file := source_file(one.module)) is not None:
+            found.add(one.module)
+            waiting.extend(_imports_of(file))
+    return Needed(tuple(sorted(found)), tuple(sorted(names)))
+
+
+def source_file(module: str) -> Path | None:
+    """Where a module is written; None if there is none of that name."""
+    if module.partition(".")[0] != "lib":
+        file = getattr(sys.modules.get(module), "__file__", None)
+        return None if file is None else Path(file)
+    path = Path(lib.__file__).parents[1].joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return file if module and file.is_file() else None
+
+
+def _everything() -> list[Import]:
+    root = Path(lib.__file__).parent
+    paths = (p.relative_to(root.parent).with_suffix("") for p in root.rglob("*.py"))
+    names = {".".join(p.parts).removesuffix(".__init__") for p in paths}
+    return [Import(name) for name in sorted(names) if source_file(name)]
+
+
+@cache
+def _imports_of(file: Path) -> tuple[Import, ...]:
+    return tuple(_imports(file.read_text(encoding="utf-8")))
+
+
+def _imports(text: str) -> Iterator[Import]:
+    """What Python code imports of ``lib``, wherever in it; not what it does for its types alone."""
+    nodes = list(_executed(ast.parse(text)))
+    words = {node.id for node in nodes if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    if words & (_COMPUTED | _RUN) or attributes & _COMPUTED:
+        yield from _everything()
+    packages: dict[str, str] = {}
+    parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"line {node.lineno}: imports must name modules in full")
+            for alias in node.names if node.module.partition(".")[0] == "lib" else ():
+                whole = f"{node.module}.{alias.name}"
+                if _is_package(whole) and not words & _ALL_NAMES:
+                    packages[alias.asname or alias.name] = whole
+                else:
+                    yield Import(node.module, alias.name)
+        elif isinstance(node, ast.Import):
+            yield from (Import(a.name) for a in node.names if a.name.startswith("lib."))
+        elif isinstance(node, ast.Attribute) and "lib" in words:  # after ``import lib``
+            yield from _named_in(ast.unparse(node) if id(node) not in parts else "")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _named_in(node.value)
+    yield from _used(nodes, packages)
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """All parts of a tree but docstrings and the bodies of ``if TYPE_CHECKING:``."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    yield node
+    for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    for child in ast.iter_child_nodes(node):
+        if not (for_types and child in node.body):
+            yield from _executed(child)
+
+
+def _named_in(text: str) -> Iterator[Import]:
+    """The module that a text names, ``lib.audit.counts`` as well as ``lib.audit.counts.Counts``."""
+    name = text if _NAMED.fullmatch(text) else "lib"
+    while name != "lib" and source_file(name) is None:
+        name = name.rpartition(".")[0]
+    if name != "lib":
+        yield Import(name)
+        yield Import(f"{name}.__main__")
+
+
+def _used(nodes: Iterable[ast.AST], packages: Mapping[str, str]) -> Iterator[Import]:
+    """Of packages that code has by a name: what it asks of them; all, if it hands them around."""
+    asked = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in packages:
+            yield Import(packages[node.id], asked.get(id(node)))
+
+
+def _is_package(module: str) -> bool:
+    file = source_file(module)
+    return file is not None and file.name == "__init__.py"
+
+
+def _where(one: Import) -> list[Import]:
+    """What code has a name of a module: the module, or where a package has the name from."""
+    module, name = one
+    inside = [Import(f"{module}.{name}")] if source_file(f"{module}.{name}") else []
+    file = source_file(module)
+    passed_on, own = _passed_on(file) if _is_package(module) else ({}, True)
+    if own or not (name in passed_on or inside):
+        return [Import(module), *inside]
+    return [passed_on[name], *inside] if name in passed_on else inside
+
+
+@cache
+def _passed_on(file: Path) -> tuple[dict[str, Import], bool]:
+    """Names that a package has from elsewhere, and whether it has code of its own."""
+    passed_on, own = {}, False
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            passed_on |= {a.asname or a.name: Import(node.module, a.name) for a in node.names}
+        elif isinstance(node, ast.Assign):
+            own |= any(ast.unparse(target) not in _OF_PACKAGES for target in node.targets)
+        else:
+            own |= not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    return passed_on, own
+
+
+@cache
+def _beside(file: Path) -> list[Path]:
+    """Files beside code, or in a folder beside it, that it names and whose place it asks for."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    words = {node.id for node in nodes if isinstance(node, ast.Name)}
+    if not words & {"__file__", "__package__", "__path__"}:
+        return []
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    named = [path for path in sorted(file.parent.iterdir()) if path.name in texts]
+    inside = [each for path in named for each in ([path] if path.is_file() else path.rglob("*"))]
+    return sorted(p for p in inside if p.is_file() and "__pycache__" not in p.parts)
