@@ -99,7 +99,9 @@ def cut_down(profile: str, name: str) -> dict[str, Any]:
     """The parameters of a file with what is cut; devices, models and the like stay as they are."""
     before = whole(profile, name, {})
     general = {key: value for key, value in CUTS["all"].items() if key in before}
-    after = whole(profile, name, general | CUTS.get(chapter_of(name), {}) | CUTS.get(name, {}))
+    for key in (chapter_of(name), name, f"{profile}/{name}"):
+        general |= CUTS.get(key, {})
+    after = whole(profile, name, general)
     assert {k: after.get(k) for k in KEPT} == {k: before.get(k) for k in KEPT}
     assert after.get("steps", 2) >= 2
     return after
