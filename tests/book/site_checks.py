@@ -101,7 +101,7 @@ STRUCTURE = r"""() => {
   note('social addresses that are not absolute', ['og:url', 'og:image'].map(graph)
     .filter(address => address && !/^https?:\/\//.test(address)));
   if (!document.querySelector('link[rel~=icon]')) found['no favicon'] = ['no link rel=icon'];
-  const footer = all('footer').map(f => f.textContent).join(' ').replace(/\s+/g, ' ').slice(-200);
+  const footer = all('footer').map(f => f.textContent).join(' ').replace(/\s+/g, ' ').slice(-600);
   if (!/\bVersion \d+\.\d+/.test(footer)) found['no version in the footer'] = [footer];
   if (!/\b20\d\d-\d\d-\d\d\b/.test(footer)) found['no date in the footer'] = [footer];
 
