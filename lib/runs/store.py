@@ -96,9 +96,9 @@ class RunStore:
     file ``salt`` of the store, mode 0600, by which runs are found again here and nowhere else); no
     numbers of examples; what follows from these numbers, rounded to steps of 5 to 12.5 percent:
     noise multipliers down, and epsilon, delta, sampling rates, steps and seconds up, so that a
-    ledger's epsilon is never below that of the training.  A job must give them these names, which
-    :func:`lib.runs.jobs.without_counts` knows.  A run without a guarantee of its own, or whose job
-    says that it is ``private``, can be read by its owner alone; of others the umask decides.
+    ledger's epsilon is never below that of the training.  A job must give them
+    these names (in ``lib/runs/jobs.py``).  A run without a guarantee of its own, or whose job says
+    that it is ``private``, can be read by its owner alone; of others the umask decides.
     """
 
     def __init__(self, folder: Path | str | None = None, public: bool | None = None):
