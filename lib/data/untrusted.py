@@ -1,6 +1,7 @@
 """Text that others wrote, made harmless: names to show, cells of a table, YAML."""
 
 import functools
+import math
 import re
 import unicodedata
 from collections.abc import Hashable, Iterator
@@ -18,6 +19,10 @@ _SHORT = 100  # characters of a text that a message quotes
 
 #: Of one YAML file: how deep it may be nested, and how long it may be once its aliases are copied.
 DEEPEST, MOST_TEXT = 50, 4_000_000
+#: How long one number may be, and how many names one mapping may have, which may share a hash:
+#: reading takes the square of either.
+LONGEST_NUMBER, MOST_NAMES = 100, 10_000
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _EACH = 16  # what a value counts beside its characters
 
 
@@ -100,15 +105,40 @@ class _Strict:
     def _length(self, node: Any, mark: Any) -> int:
         """Characters and values once every alias is copied; those of its parts are known."""
         if isinstance(node, yaml.ScalarNode):
+            if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+                found = f"a number of more than {LONGEST_NUMBER} characters"
+                raise yaml.MarkedYAMLError(None, None, found, mark)
             return _EACH + len(node.value)
         parts = node.value
         if isinstance(node, yaml.MappingNode):
+            self._count(node)
             parts = [one for pair in parts for one in pair]
         length = _EACH + sum(self._lengths[id(part)] for part in parts)
         if length > MOST_TEXT:
             found = f"more than {MOST_TEXT:,} characters once its aliases are copied"
             raise yaml.MarkedYAMLError(None, None, found, mark)
         return length
+
+    def _count(self, node: Any) -> None:
+        if len(node.value) > MOST_NAMES:
+            found = f"more than {MOST_NAMES:,} names in one mapping"
+            raise yaml.MarkedYAMLError(None, None, found, node.start_mark)
+
+    def flatten_mapping(self, node: Any) -> None:
+        super().flatten_mapping(node)
+        self._count(node)  # with those of merged ones
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.ScalarNode):
+            return super().construct_object(node, deep)
+        try:
+            found = super().construct_object(node, deep)
+            if found not in (math.inf, -math.inf) or "inf" in node.value.lower():
+                return found
+        except (ArithmeticError, AttributeError, LookupError, ValueError):
+            pass  # the readers of PyYAML expect what their own patterns match
+        what = f"{short(repr(node.value))} cannot be read as {node.tag.rpartition(':')[2]}"
+        raise yaml.MarkedYAMLError(None, None, what, node.start_mark)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[Hashable] = set()
@@ -141,8 +171,9 @@ def read_yaml(text: str) -> Any:
     ------
     ValueError
         In one line, with the place in the text: if it is no YAML, names anything but plain values,
-        has a name twice in one mapping, is nested more than 50 deep, or is longer than 4 million
-        characters once its aliases are copied.
+        has a name twice in one mapping, or more than 10,000 names there, has a number of more than
+        100 characters or beyond the range of numbers, is nested more than 50 deep, or is longer
+        than 4 million characters once its aliases are copied.
     """
     if len(text) > MOST_TEXT:
         raise ValueError(f"more than {MOST_TEXT:,} characters")

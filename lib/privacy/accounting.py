@@ -236,7 +236,8 @@ def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) ->
     Returns
     -------
     float
-        By PLD, each pure mechanism being no worse than a randomized response; at most the sum.
+        By PLD, each pure mechanism being no worse than a randomized response; at most the sum,
+        which is infinity where it is beyond the range of numbers.
 
     References
     ----------
@@ -256,12 +257,20 @@ def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) ->
     for epsilon in pure:
         require_number("pure", epsilon, at_least=0)
     delta, pure = float(delta), sorted(float(epsilon) for epsilon in pure if epsilon)
-    apart = ledger.epsilon(delta, "pld") + math.fsum(pure)
+    apart = ledger.epsilon(delta, "pld") + _total(pure)
     history, small = ledger._history(), tuple(e for e in pure if e <= _LARGE)
     if not small or math.isinf(apart) or not history:
         return apart
-    rest = math.fsum(e for e in pure if e > _LARGE)
+    rest = _total(e for e in pure if e > _LARGE)
     return min(apart, _by_losses(history, delta, pure=small) + rest)
+
+
+def _total(epsilons: Iterable[float]) -> float:
+    """Their sum; infinity where it is beyond the range of numbers, at which fsum raises."""
+    try:
+        return math.fsum(epsilons)
+    except OverflowError:
+        return math.inf
 
 
 def find_noise_multiplier(

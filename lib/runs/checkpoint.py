@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import time
 import warnings
 import zipfile
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.runs.files import write_atomic
+from lib.runs.files import UNFINISHED, write_atomic
 from lib.runs.plain import decode, encode
 
 SAVE_EVERY = "COMPANION_SAVE_EVERY"
@@ -35,32 +36,28 @@ class Checkpoint:
     ----------
     folder : path-like, optional
         Made when first needed.  Without one, nothing is ever saved.
-    aside : path-like, optional
-        Where a damaged file is moved; `folder` if not given.
     name : str
-        Of the file, without its ending.
+        Of the file, without its ending; without the ``@`` that parts of the work have in theirs.
     kept : bool
         Whether the state stays when the work is done, for an owner who removes it: a store, once
         the result is written.
     """
 
     def __init__(
-        self,
-        folder: Path | str | None = None,
-        aside: Path | str | None = None,
-        name: str = "checkpoint",
-        kept: bool = False,
+        self, folder: Path | str | None = None, *, name: str = "checkpoint", kept: bool = False
     ):
+        _check_name(name)
         self.path = None if folder is None else Path(folder) / f"{name}.npz"
-        self._aside = folder if aside is None else aside
         self._kept = kept
         self._saved = time.monotonic()
 
     def part(self, name: str | int) -> "Checkpoint":
         """A place beside this one for a part of the work, such as one of many models."""
-        if self.path is None:
-            return Checkpoint()
-        return Checkpoint(self.path.parent, self._aside, f"{self.path.stem}-{name}", self._kept)
+        _check_name(str(name))
+        one = Checkpoint(kept=self._kept)
+        if self.path is not None:
+            one.path = self.path.with_name(f"{self.path.stem}{_PART}{name}.npz")
+        return one
 
     @property
     def due(self) -> bool:
@@ -109,7 +106,7 @@ class Checkpoint:
         except PermissionError:
             raise
         except Exception as error:  # whatever a reader of zip files makes of a flipped bit
-            where = set_aside(self.path, Path(self._aside))
+            where = set_aside(self.path, self.path.parent)
             warnings.warn(
                 f"the checkpoint {self.path} is damaged ({error or type(error).__name__});"
                 f" moved to {where}, starting anew",
@@ -124,11 +121,22 @@ class Checkpoint:
             self.clear()
 
     def clear(self) -> None:
-        """Forget the saved state, that of all parts too."""
-        if self.path is not None:
-            for path in self.path.parent.glob(f"{self.path.stem}-*.npz"):
+        """Forget the saved state, that of all parts too, and all that was damaged or unfinished."""
+        if self.path is None or not self.path.parent.is_dir():
+            return
+        whole = rf"{re.escape(self.path.stem)}({_PART}.+)?\.npz"
+        own = re.compile(rf"{whole}({DAMAGED})?|\.{whole}{UNFINISHED}", re.DOTALL)
+        for path in list(self.path.parent.iterdir()):
+            if own.fullmatch(path.name):
                 path.unlink(missing_ok=True)
-            self.path.unlink(missing_ok=True)
+
+
+_PART = "@"  # in the names of parts and in no other, lest one work removes what is another's
+
+
+def _check_name(name: str) -> None:
+    if not name or any(sign in name for sign in (_PART, "/", os.sep, "\0")):
+        raise ValueError(f"name must be that of a file, without {_PART}, got {name!r}")
 
 
 _TEXT = "__state__"
@@ -161,6 +169,9 @@ def load_arrays(path: Path | str) -> tuple[dict[str, npt.NDArray], str]:
         found = {name: archive[name] for name in archive.files}
     text = found.pop(_TEXT).tobytes().decode()
     return found, text
+
+
+DAMAGED = r"\.damaged-\d{8}T\d{6}\.\d{6}-\d+"  # how a name ends that set_aside gave
 
 
 def set_aside(path: Path, folder: Path) -> Path:

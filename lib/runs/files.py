@@ -44,6 +44,9 @@ def write_atomic(path: Path | str, content: str | bytes, *, private: bool = Fals
     return path
 
 
+UNFINISHED = r"\.[0-9a-f]{16}"  # how a name ends, after a dot before it, that beside gave
+
+
 def beside(path: Path) -> Path:
     """A name that nobody has yet, in the same folder, for what is to get the name of `path`."""
     return path.parent / f".{path.name}.{secrets.token_hex(8)}"

@@ -103,31 +103,47 @@ def identity(job: Job) -> dict[str, Any]:
 
 
 _COUNTS = ("training_examples", "rare_examples")  # of private data
-_OF_COUNTS = ("epsilon", "delta", "sample_rate")  # what follows from these, and may be larger
+#: What follows from these, or takes as long as they are many, and may be larger, or smaller.
+_RISE = ("epsilon", "delta", "sample_rate", "steps", "seconds", "training_seconds")
+_FALL = ("noise_multiplier", "effective_noise_multiplier")
 
 
 def without_counts(value: Any) -> Any:
-    """An outcome with None for numbers of examples, and what tells them rounded up."""
+    """An outcome with None for numbers of examples, and what tells them rounded.
+
+    Rounded so that nothing claims more privacy than there was: noise down, all else up, in steps of
+    5 to 12.5 percent.
+    """
     if isinstance(value, Mapping):
-        return {
-            key: None
-            if key in _COUNTS
-            else _rounded_up(each)
-            if key in _OF_COUNTS
-            else without_counts(each)
-            for key, each in value.items()
-        }
+        return {key: _without(key, each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [without_counts(each) for each in value]
     return value
 
 
-def _rounded_up(value: Any) -> Any:
-    """To two digits."""
-    if not isinstance(value, float | np.floating) or not math.isfinite(value):
-        return value
-    context = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
-    return float(context.create_decimal(float(value)))
+def _without(key: str, value: Any) -> Any:
+    if key in _COUNTS:
+        return None
+    if isinstance(value, list | tuple) and key in _RISE + _FALL:  # one a model, or a step
+        return [_without(key, each) for each in value]
+    if key in _RISE:
+        return rounded(value)
+    return rounded(value, down=True) if key in _FALL else without_counts(value)
+
+
+def rounded(value: Any, down: bool = False) -> Any:
+    """A number to steps of 5 to 12.5 percent: 1, 1.1, ..., 2, 2.25, ..., 5, 5.5, ..., 10."""
+    numeric = isinstance(value, float | int | np.number) and not isinstance(value, bool)
+    if not numeric or not math.isfinite(value) or value <= 0:
+        return without_counts(value)
+    whole = decimal.ROUND_FLOOR if down else decimal.ROUND_CEILING
+    if isinstance(value, np.generic):
+        value = value.item()
+    exact = decimal.Decimal(repr(value))  # 0.1, which is a little more in binary
+    step = decimal.Decimal(10) ** exact.adjusted()
+    step /= 10 if exact < 2 * step else 4 if exact < 5 * step else 2
+    found = (exact / step).to_integral_value(whole) * step
+    return float(found) if isinstance(value, float) else int(found.to_integral_value(whole))
 
 
 def has_guarantee(privacy: Any) -> bool:

@@ -22,7 +22,7 @@ from filelock import FileLock
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
 from lib.runs.files import beside, write_atomic
-from lib.runs.jobs import Job, Outcome, code_of, has_guarantee, identity, without_counts
+from lib.runs.jobs import Job, Outcome, code_of, has_guarantee, identity, rounded, without_counts
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
     check_loaded,
@@ -94,9 +94,11 @@ class RunStore:
     Where data are not public, a finished run keeps nothing that helps to undo its guarantee: of the
     configuration the class alone, hence no seed; keys and hashes of data under a random salt (the
     file ``salt`` of the store, mode 0600, by which runs are found again here and nowhere else); no
-    numbers of examples; epsilon, delta and sampling rates rounded up to two digits, since they
-    follow from these numbers.  A run without a guarantee of its own, or whose job says that it is
-    ``private``, can be read by its owner alone; of others the umask decides.
+    numbers of examples; what follows from these numbers, rounded to steps of 5 to 12.5 percent:
+    noise multipliers down, and epsilon, delta, sampling rates, steps and seconds up, so that a
+    ledger's epsilon is never below that of the training.  A job must give them
+    these names (in ``lib/runs/jobs.py``).  A run without a guarantee of its own, or whose job says
+    that it is ``private``, can be read by its owner alone; of others the umask decides.
     """
 
     def __init__(self, folder: Path | str | None = None, public: bool | None = None):
@@ -222,6 +224,7 @@ class RunStore:
             config = {"class": config["class"]}
             metrics, privacy = without_counts(outcome.metrics), without_counts(outcome.privacy)
             outcome = replace(outcome, metrics=metrics, privacy=privacy)
+            seconds = rounded(seconds)
             private = getattr(job, "private", False) or not has_guarantee(privacy)
         arrays = dump_arrays(outcome.arrays)
         record = {

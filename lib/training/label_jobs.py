@@ -86,6 +86,7 @@ class LabelTrainings(OnData):
     reading: str = "posterior"
     stages: int = 1
     seed: int = 0
+    private = True  # its rows say which training examples are watched
 
     def __post_init__(self):
         if self.config.private and self.mechanism is not None:

@@ -1,6 +1,7 @@
 """What comes from a file, a parameter or a command line is never a program: shells, cells, YAML."""
 
 import base64
+import math
 import re
 import shlex
 import subprocess
@@ -229,6 +230,11 @@ def merged(levels=20):
     return "\n".join(lines)
 
 
+def names(first, last):
+    """Of one hash, if they were multiples of 2^61 - 1: a dict compares each with all others."""
+    return "{" + ",".join(f"k{k}: 1" for k in range(first, last)) + "}"
+
+
 HOSTILE = {
     "a bomb of aliases": (bomb(), "once its aliases are copied"),
     "a bomb of texts": (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 500)}]", "are copied"),
@@ -240,9 +246,31 @@ HOSTILE = {
     "a name twice": ("margin: 0.1\nseed: 1\nmargin: 0.2\n", "name 'margin' a second time, line 3"),
     "a name twice within": ("a: {b: 1, 'b': 2}", "the name 'b' a second time, line 1"),
     "a tag": ("a: !!python/object/apply:os.system [x]", "could not determine a constructor"),
-    "too many digits": ("a: " + "9" * 5000, "digits"),
+    "too many digits": ("a: " + "9" * 5000, "number of more than 100 characters, line 1, column 4"),
+    "more digits": ("a: 0x" + "f" * 10**5, "a number of more than 100 characters, line 1"),
+    "a long fraction": ("a: 0." + "1" * 10**5, "a number of more than 100 characters, line 1"),
+    "sixtieths": ("a: " + ":".join(["59"] * 30_000), "a number of more than 100 characters"),
+    "fractions of sixtieths": (
+        "a: " + ":".join(["59"] * 30_000) + ".5",
+        "more than 100 characters",
+    ),
+    "sixtieths by a tag": (f"a: !!int '{':'.join(['59'] * 10**5)}'", "more than 100 characters"),
+    "beyond floats": ("a:\n- -1.0e+400", "'-1.0e\\+400' cannot be read as float, line 2, column 3"),
+    "no integer": ("a: !!int ''", "'' cannot be read as int, line 1, column 4"),
+    "no float": ("a: !!float x", "'x' cannot be read as float, line 1"),
+    "no truth": ("a: !!bool maybe", "'maybe' cannot be read as bool, line 1"),
+    "no day": ("a: 2001-99-99", "'2001-99-99' cannot be read as timestamp, line 1"),
+    "no time": ("a: !!timestamp noon", "'noon' cannot be read as timestamp, line 1"),
+    "many names": (names(1, 10_002), "more than 10,000 names in one mapping, line 1"),
+    "merged names": (
+        f"a: &a {names(1, 5002)}\nb: &b {names(5002, 10_003)}\nc: {{<<: [*a, *b]}}",
+        "more than 10,000 names in one mapping, line 3",
+    ),
     "too long": ("a: " + "x" * 4_000_001, "more than 4,000,000 characters"),
 }
+
+
+OTHERWISE = ("too long", "a tag", "no day")  # too long for a command line, or read as texts
 
 
 @pytest.mark.parametrize("case", HOSTILE)
@@ -265,12 +293,22 @@ def test_yaml_is_bounded_and_names_each_thing_once(case, tmp_path):
         read_claims(file)
 
 
-@pytest.mark.parametrize("case", [case for case in HOSTILE if case not in ("too long", "a tag")])
+@pytest.mark.parametrize("case", [case for case in HOSTILE if case not in OTHERWISE])
 def test_papermill_reads_yaml_as_strictly(case, notebook):
     for way in doors(HOSTILE[case][0], notebook):
         with pytest.raises((yaml.YAMLError, ValueError)):
             prepare(*way)
     assert not (notebook / "out.ipynb").exists()
+
+
+def test_numbers_that_yaml_has():
+    given = "[1, -0x1F, 1_000, 1:30, 1:30.5, 1.5e+3, .inf, -.INF, 1e400, {}, {}.5]"
+    found = read_yaml(given.format("9" * 100, "9" * 98))
+    assert found == yaml.safe_load(given.format("9" * 100, "9" * 98))
+    assert found[-2] == 10**100 - 1
+    assert math.isnan(read_yaml(".nan"))
+    assert read_yaml("a: " + "x" * 10**5) == {"a": "x" * 10**5}  # of texts, no such limit
+    assert read_yaml(f"a: '{'9' * 10**5}'") == {"a": "9" * 10**5}
 
 
 def test_aliases_and_merges_of_our_own_files_are_read():

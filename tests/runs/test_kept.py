@@ -1,6 +1,7 @@
 """What finished and interrupted runs keep, and who may read it."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -8,14 +9,27 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from jobs_for_tests import Walk
 
+from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import Checkpoint, Outcome, RunStore, run_all, run_key, write_atomic
-from lib.runs.jobs import has_guarantee, without_counts
-from lib.training import DataSpec, ModelSpec, SelfAdaptiveTraining, Training, TrainingConfig, train
+from lib.runs.jobs import has_guarantee, rounded, without_counts
+from lib.training import (
+    DataSpec,
+    LabelTrainings,
+    ModelSpec,
+    SelfAdaptiveTraining,
+    SubsetTrainings,
+    Training,
+    TrainingConfig,
+    train,
+)
+from lib.training.config import plan
+from lib.training.state import spent
 
 SEED = 760_431_977  # that occurs nowhere else
 TRAIN = 1123
@@ -124,10 +138,17 @@ def test_who_may_read_a_run_where_data_are_not_public(tmp_path, umask, job, priv
     assert {mode(path) for path in files(open_to_all.path)} == {0o644}
 
 
+def test_jobs_that_say_which_examples_are_watched_are_private():
+    """Whatever their trainings guarantee."""
+    assert LabelTrainings.private
+    assert SubsetTrainings.private
+
+
 def nothing_is_told(store, targets):
     """Of seed, data, their number and what examples were trained on, in no file that is left."""
     content = {path: path.read_bytes() for path in files(store.folder)}
     told = [str(SEED), JOB.data_fingerprint(), run_key(JOB), str(TRAIN), repr(1 / TRAIN)]
+    told += [repr(find_noise_multiplier(3.0, 1 / TRAIN, 100 / TRAIN, 30))]
     for path, each in content.items():
         for text in told:
             assert text.encode() not in each, (path, text)
@@ -160,6 +181,8 @@ def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
     assert 1 / TRAIN <= run.privacy["delta"] == 0.0009
     (entry,) = run.privacy["ledger"]["entries"]
     assert 100 / TRAIN <= entry["sample_rate"] == 0.09
+    noise = find_noise_multiplier(3.0, 1 / TRAIN, 100 / TRAIN, 30)
+    assert 0.95 == entry["noise_multiplier"] <= noise
     assert run.metrics["training_examples"] is None
 
 
@@ -212,6 +235,64 @@ def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_PUBLIC_DATA", "yes")
     with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA must be 1 or 0, got 'yes'"):
         RunStore(tmp_path)
+
+
+def kept_of(n, config=CONFIG):
+    """What a run on so many examples spends, and what is kept of it."""
+    ledger = spent(config, plan(config, n), config.steps)
+    whole = {"epsilon": ledger.epsilon(1 / n), "delta": 1 / n, "ledger": ledger.to_dict()}
+    return whole, without_counts(whole)
+
+
+def test_many_counts_keep_the_same_and_none_claims_too_much():
+    """The noise alone told 1123 from all its neighbours."""
+    kept = [kept_of(n)[1] for n in range(TRAIN - 11, TRAIN + 50, 10)]
+    assert all(each == kept[0] for each in kept)
+    noises = {kept_of(n)[0]["ledger"]["entries"][0]["noise_multiplier"] for n in (1122, TRAIN)}
+    assert len(noises) == 2
+    for n in range(400, 1600, 120):
+        whole, left = kept_of(n)
+        epsilon = PrivacyLedger.from_dict(left["ledger"]).epsilon(left["delta"])
+        assert whole["epsilon"] <= left["epsilon"] <= 1.125 * whole["epsilon"]
+        assert whole["epsilon"] <= PrivacyLedger.from_dict(left["ledger"]).epsilon(whole["delta"])
+        assert epsilon < 1.5 * whole["epsilon"]  # still a ledger to speak of
+
+
+def test_numbers_are_rounded_to_coarse_steps():
+    for exponent in (-300, -42, -5, 0, 3, 40, 300):
+        for value in np.geomspace(1, 10, 500) * 10.0**exponent:
+            up, down = rounded(float(value)), rounded(float(value), down=True)
+            assert down <= value <= up <= 1.126 * down
+            assert {rounded(up), rounded(up, down=True)} == {up}  # also 0.1 and the like
+            assert {rounded(down), rounded(down, down=True)} == {down}
+    assert [rounded(n) for n in (1, 9, 30, 1123, 2100)] == [1, 9, 30, 1200, 2250]
+    assert [rounded(n) for n in (21, 22)] == [23, 23]
+    assert len({rounded(float(x)) for x in np.geomspace(1.01, 10, 10_000)}) == 32
+    assert rounded(np.float64(0.123)) == 0.13
+    assert [rounded(x) for x in (0.0, math.inf, True, None, "x")] == [
+        0.0,
+        math.inf,
+        True,
+        None,
+        "x",
+    ]
+    assert math.isnan(rounded(math.nan))
+
+
+def test_numbers_of_many_models_or_steps_are_rounded_too():
+    curve = {"epsilon": [0.123, [1.01]], "noise_multiplier": (0.999,), "steps": 1123}
+    wanted = {"epsilon": [0.13, [1.1]], "noise_multiplier": [0.95], "steps": 1200}
+    assert without_counts(curve) == wanted
+    assert without_counts({"steps": [{"delta": 0.123}]}) == {"steps": [{"delta": 0.13}]}
+
+
+def test_durations_are_rounded(tmp_path, monkeypatch):
+    ticks = iter([0.0, 1.2345])
+    clock = SimpleNamespace(perf_counter=lambda: next(ticks))
+    monkeypatch.setattr("lib.runs.store.time", clock)
+    run = RunStore(tmp_path).run(Result(2.0))
+    assert run.seconds == 1.3
+    assert without_counts({"training_seconds": 61.7}) == {"training_seconds": 65.0}
 
 
 def test_numbers_that_tell_counts_are_rounded_up():

@@ -184,6 +184,11 @@ def test_pure_mechanisms_alone_or_none_of_them():
     assert joint_epsilon(PrivacyLedger(), 1e-5, [0.5, 0.25]) == 0.75
     assert joint_epsilon(ledger, 1e-5, [0.0]) == ledger.epsilon(1e-5, "pld")
     assert joint_epsilon(ledger, 1e-5, [math.inf]) == math.inf
+    assert joint_epsilon(ledger, 1e-5, [1e308]) == 1e308
+    assert joint_epsilon(ledger, 1e-5, [8e307, 8e307, 0.5]) == 1.6e308
+    for beyond in ([1e308, 1e308], [1e308, 0.5, 1e308], [math.inf, 1e308, 1e308], [1.7e308] * 9):
+        assert joint_epsilon(ledger, 1e-5, beyond) == math.inf  # no OverflowError
+        assert joint_epsilon(PrivacyLedger(), 1e-5, beyond) == math.inf
     assert joint_epsilon(PrivacyLedger((SampledGaussian(0.1, 0.0, 1),)), 1e-5, [1.0]) == math.inf
     several = joint_epsilon(ledger, 1e-5, [0.2] * 8)
     assert several < joint_epsilon(ledger, 1e-5, [1.6])

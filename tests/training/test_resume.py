@@ -1,5 +1,6 @@
 """Killed in the middle of a training, every engine and every job goes on to the same result."""
 
+import json
 import math
 from dataclasses import dataclass, replace
 
@@ -8,6 +9,8 @@ import pytest
 
 from lib.privacy import RandomizedResponse
 from lib.runs import Checkpoint
+from lib.runs.checkpoint import load_arrays
+from lib.runs.files import beside
 from lib.training import (
     DataSpec,
     FixMatch,
@@ -60,7 +63,7 @@ def killed(monkeypatch):
 
 def steps_of(folder):
     """Steps of what lies there, unfinished."""
-    return [Checkpoint(folder, name=path.stem).load()[1]["step"] for path in folder.iterdir()]
+    return [json.loads(load_arrays(path)[1])["step"] for path in folder.iterdir()]
 
 
 def same(found, expected):
@@ -249,6 +252,66 @@ def test_parts_vanish_with_the_whole(tmp_path):
     assert place.part(1).part("a").load() is None
     assert place.part(12).load()[1] == {"of": 12}
     place.clear()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_is_done_leaves_nothing_of_its_own_and_all_of_others(tmp_path):
+    """Outside a store, too: what was damaged, and what saves left that were killed."""
+    others = [
+        "run-2",
+        "run-2-x",
+        "xrun",
+        "run.npz",
+        ".run",
+        "run.npz.damaged-1",
+        "runs",
+        "[r]un",
+        "*",
+    ]
+    for name in others:
+        Checkpoint(tmp_path, name=name).save({}, {"of": name})
+        Checkpoint(tmp_path, name=name).part(0).save({}, {"of": name})
+    (tmp_path / "run.npz.damaged-by-me").write_text("mine")
+    before = {path.name for path in tmp_path.iterdir()}
+    whole = Checkpoint(tmp_path, name="run")
+    for place in (whole, whole.part(0), whole.part("2"), whole.part(0).part("a\nb")):
+        place.save({"a": np.arange(3)}, {})
+        place.path.write_bytes(place.path.read_bytes()[:-40])
+        with pytest.warns(RuntimeWarning, match="is damaged"):
+            assert place.load() is None
+        place.save({"a": np.arange(3)}, {})
+        beside(place.path).write_bytes(place.path.read_bytes())  # as of a killed save
+        assert place.load() is not None
+    assert len([*tmp_path.iterdir()]) == len(before) + 12
+    whole.part(0).done()
+    assert len([*tmp_path.iterdir()]) == len(before) + 6
+    whole.done()
+    assert {path.name for path in tmp_path.iterdir()} == before
+    Checkpoint(tmp_path, name="*").done()
+    assert len([*tmp_path.iterdir()]) == len(before) - 2
+    Checkpoint(tmp_path / "never made").done()
+
+
+@pytest.mark.parametrize("name", ["", "run@0", "a/b", "../run"])
+def test_names_that_no_checkpoint_has(tmp_path, name):
+    with pytest.raises(ValueError, match=f"name must be that of a file, without @, got {name!r}"):
+        Checkpoint(tmp_path, name=name)
+    with pytest.raises(ValueError, match="name must be that of a file"):
+        Checkpoint(tmp_path).part(name)
+
+
+@pytest.mark.parametrize("saves", [1, 4])
+def test_a_killed_and_damaged_training_leaves_nothing(tmp_path, killed, saves):
+    """All engines' own calls, not those of a store."""
+    data = DATA.load()
+    task = [SHORT, replace(SHORT, seed=1)], data.training, data.evaluation
+    killed(saves, lambda: train_many(*task, checkpoint=Checkpoint(tmp_path)))
+    for path in [*tmp_path.iterdir()]:
+        path.write_bytes(path.read_bytes()[:-40])
+        beside(path).write_bytes(b"part of a state")
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        found = train_many(*task, checkpoint=Checkpoint(tmp_path))
+    same(found, train_many(*task))
     assert [*tmp_path.iterdir()] == []
 
 
