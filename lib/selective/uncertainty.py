@@ -304,7 +304,7 @@ def compare_over_seeds(
     names = ("correct", "score", "other_correct", "other_score")
     given = dict(zip(names, (correct, score, other_correct, other_score), strict=True))
     same_rows(**given)
-    same_rows(**{k: v.T if isinstance(v, pd.DataFrame) else None for k, v in given.items()})
+    same_rows(**{k: _one_row(v) for k, v in given.items()})
     stacks = [as_array(name, values) for name, values in given.items()]
     if any(a.shape != stacks[0].shape or a.ndim != 2 or not len(a) for a in stacks):
         raise ValueError(
@@ -329,6 +329,14 @@ def compare_over_seeds(
     seeds = _mean(differences, 0.0, 1.0)
     rest = float(lowest), float(highest), seeds.standard_error, seeds.degrees
     return replace(found, few=(mean, *rest))
+
+
+def _one_row(values: npt.ArrayLike) -> pd.Series | pd.DataFrame | None:
+    """What has the names of points, of a table or list with one row per training."""
+    if isinstance(values, pd.DataFrame):
+        return values.T
+    listed = values if isinstance(values, list | tuple) else ()
+    return next((row for row in listed if isinstance(row, pd.Series)), None)
 
 
 def points_needed(
