@@ -65,8 +65,8 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
     logistic (linear) regression on top, all but the forest on standardised features.  Expected
     scores are regressed also where they are 0 or 1.  Whatever the unit and the zero of each
-    feature, all three are the same but for rounding.  The columns of data frames are matched by name
-    to those at fit; other names are refused, and so are arrays after a fit to a data frame.
+    feature, all three are the same but for rounding.  Columns of data frames are matched by name to
+    those at fit; other names are refused, and so are arrays after a fit to a data frame.
 
     Examples
     --------

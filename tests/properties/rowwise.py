@@ -468,7 +468,8 @@ def linear(X, y, rows):
 
 for y, kind in ((CORRECT * 1, "class"), (VALUES, "number")):
     add("counterfactual.learner_pair", dict(X=X, y=y, rows=X[:9]), "X y", ">rows",
-        kinds={"y": kind}, call=linear, per_row="*", recode={"X rows": MIRRORED}, rtol=1e-6, only="names")
+        kinds={"y": kind}, call=linear, per_row="*", recode={"X rows": MIRRORED}, rtol=1e-6,
+        only="names")
 
 # ------------------------------------------------------------------------------ privacy
 
