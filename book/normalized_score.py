@@ -333,7 +333,8 @@ chapter.values(
 # other methods, {value}`normalized_score.best_other`, minus SCTD is
 # {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points (by Welch and
 # Satterthwaite, a little too narrow with few trainings) reaches from
-# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`.
+# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It takes
+# trainings and points to be independent draws.
 #
 # Of these models the rate was tuned, not batch, clipping norm or length. One training at each
 # budget has P1's printed batches of 128, 200 epochs and clipping norm 10, and one rate for all

@@ -250,7 +250,8 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # No public table of a language model's answers *and* refusals was at hand under a free licence. So
 # two models of words judge sentences of film reviews: A, a logistic regression that learned from
 # many phrases, and B, naive Bayes from few, which refuses half of the time. Which would be better
-# if neither might refuse? The intervals of the groups hold all together.
+# if neither might refuse? The intervals of the groups hold all together, if sentences are
+# independent of each other.
 
 # %%
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)

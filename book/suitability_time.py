@@ -80,7 +80,8 @@ rng = np.random.default_rng(seed)
 # of the test data less the margin, the mean number of rows until an alarm is at least a chosen one.
 # An alarm is a reason to look, no verdict: the months before it were picked for being bad. So the
 # monitor then *decides* by the rows that follow, of which more are labelled: two e-processes, one
-# against SUITABLE and one against UNSUITABLE.
+# against SUITABLE and one against UNSUITABLE. Both rest on independent rows, or on that accuracy
+# given all rows before.
 #
 # ## The years of FMoW
 #

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 __all__ = [
+    "Columns",
     "as_answers",
     "as_array",
     "as_classes",
@@ -29,6 +30,8 @@ __all__ = [
     "as_unit",
     "as_vector",
     "check_delta",
+    "columns_of",
+    "matched",
     "require_choice",
     "require_finite",
     "require_int",
@@ -43,8 +46,11 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """An array of whatever type: also of a tensor, or of what pandas keeps with missing values.
 
     Missing numbers become NaN, and missing words None, which the callers' own checks name; rows of
-    unequal length and hidden (masked) values are refused.
+    unequal length and hidden (masked) values are refused.  Tables in a list must have one index,
+    and columns of the same names, which are matched.
     """
+    if _holds_parts(values):
+        values = _stacked(name, values)
     hidden = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
     if hidden:
         raise ValueError(
@@ -82,10 +88,37 @@ def _unboxed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return array
 
 
+_PARTS = (pd.Series, pd.DataFrame, pd.api.extensions.ExtensionArray, np.ma.MaskedArray)
+
+
+def _holds_parts(values: Any) -> bool:
+    """Whether it is a list that holds, at any depth, what NumPy would strip of names or mask."""
+    if not isinstance(values, list | tuple):
+        return False
+    kinds = set(map(type, values))
+    if any(issubclass(kind, _PARTS) or hasattr(kind, "detach") for kind in kinds):
+        return True
+    return not kinds.isdisjoint((list, tuple)) and any(map(_holds_parts, values))
+
+
+def _stacked(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
+    """The parts of a list as one array, each read by itself."""
+    same_rows(**{name: values})
+    first = next((part for part in values if isinstance(part, pd.DataFrame)), None)
+    parts = []
+    for i, part in enumerate(values):
+        if isinstance(part, pd.DataFrame):
+            part = matched(f"{name}[{i}]", part, columns_of(name, first))
+        parts.append(as_array(f"{name}[{i}]", part))
+    if len({part.shape for part in parts}) > 1:
+        raise ValueError(f"{name} must be rectangular, got parts of unequal shape")
+    return np.stack(parts)
+
+
 def _of_frame(name: str, frame: pd.DataFrame) -> Any:
     """Columns of different types, or that may miss values, one by one."""
     plain = all(isinstance(t, np.dtype) and t.kind != "O" for t in frame.dtypes)
-    if plain or not frame.shape[1]:
+    if not frame.shape[1] or (plain and len({t.kind == "b" for t in frame.dtypes}) == 1):
         return frame.to_numpy()
     columns = [as_array(name, frame.iloc[:, place]) for place in range(frame.shape[1])]
     if all(column.dtype.kind in "biuf" for column in columns):
@@ -112,15 +145,10 @@ def _of_pandas(values: Any, dtype: Any) -> npt.NDArray[Any]:
         return _unboxed(array) if array.dtype == object else array
     missing = bool(pd.isna(values).any())
     if dtype.kind in "iuf":
-        return (
-            values.to_numpy(dtype=float, na_value=np.nan)
-            if missing
-            else np.asarray(
-                values.to_numpy(dtype=dtype.numpy_dtype)
-                if hasattr(dtype, "numpy_dtype")
-                else values
-            )
-        )
+        if missing:
+            return values.to_numpy(dtype=float, na_value=np.nan)
+        plain = getattr(dtype, "numpy_dtype", None)
+        return np.asarray(values if plain is None else values.to_numpy(dtype=plain))
     if dtype.kind == "b" and not missing:
         return values.to_numpy(dtype=bool)
     return _unboxed(values.to_numpy(dtype=object, na_value=None))
@@ -129,19 +157,73 @@ def _of_pandas(values: Any, dtype: Any) -> npt.NDArray[Any]:
 def same_rows(**given: Any) -> None:
     """Refuse objects of pandas whose rows have different names: those are matched by no one here.
 
-    Arrays and lists have no names of rows and are taken in their order.
+    Arrays and lists have no names of rows and are taken in their order; what lists hold is
+    compared with what others hold.
     """
-    first, reference = "", None
-    for name, values in given.items():
-        if not isinstance(values, pd.Series | pd.DataFrame):
-            continue
-        if reference is None:
-            first, reference = name, values.index
-        elif len(values) == len(reference) and not values.index.equals(reference):
+    seen: dict[int, tuple[str, pd.Index]] = {}
+    for depth, name, index in (part for item in given.items() for part in _indexes(*item)):
+        first, reference = seen.setdefault(depth, (name, index))
+        if len(index) == len(reference) and not index.equals(reference):
             raise ValueError(
                 f"{name} must have the index of {first}, in the same order, got another; align "
                 f"them with {name}.loc[{first}.index], or give arrays (.to_numpy()) in one order"
             )
+
+
+def _indexes(name: str, values: Any, depth: int = 0) -> Iterator[tuple[int, str, pd.Index]]:
+    """Names of rows of what pandas holds, by how many lists it is in."""
+    if isinstance(values, pd.Series | pd.DataFrame):
+        yield depth, name, values.index
+    elif _holds_parts(values):
+        for i, part in enumerate(values):
+            yield from _indexes(f"{name}[{i}]", part, depth + 1)
+
+
+#: Of a fit: the names of its data frame's columns, or the number of an array's.
+Columns = list[Any] | int
+
+
+def columns_of(name: str, table: Any) -> Columns:
+    """What later tables are matched with: the names of a data frame's columns, or their number."""
+    if not isinstance(table, pd.DataFrame):
+        return as_array(name, table).shape[1]
+    if not table.columns.is_unique:
+        twice = list(table.columns[table.columns.duplicated()].unique())
+        raise ValueError(f"{name} must have distinct column names, got {twice} more than once")
+    return list(table.columns)
+
+
+def matched(name: str, table: Any, columns: Columns) -> Any:
+    """The table with the columns of a fit, in their order: by name, where the fit had names.
+
+    What cannot be matched is refused: other, missing or repeated names, a data frame where the fit
+    had no names, and an array where it had some.
+    """
+    if isinstance(table, pd.DataFrame):
+        given = columns_of(name, table)
+        if isinstance(columns, int):
+            raise ValueError(
+                f"{name} must be an array, as at fit, got a data frame, whose names have nothing "
+                f"to be matched with; fit to a data frame, or give {name}.to_numpy() if its "
+                "columns are in the order of the fit"
+            )
+        if set(given) != set(columns):
+            raise ValueError(
+                f"{name} must have the columns {', '.join(map(str, columns))}, got "
+                f"{', '.join(map(str, given))}"
+            )
+        return table[columns]
+    shape = as_array(name, table).shape
+    count = columns if isinstance(columns, int) else len(columns)
+    if len(shape) == 2 and shape[1] != count:
+        raise ValueError(f"{name} must have {count} columns, as at fit, got {shape[1]}")
+    if len(shape) == 2 and not isinstance(columns, int):
+        raise ValueError(
+            f"{name} must be a data frame with the columns of the fit "
+            f"({', '.join(map(str, columns))}), got an array without names; give "
+            f"pandas.DataFrame({name}, columns=...) with the names of its columns"
+        )
+    return table
 
 
 def as_real(name: str, values: Any) -> npt.NDArray[Any]:
@@ -153,13 +235,13 @@ def as_real(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
-    """Finite floats of shape (n, columns), both at least 1."""
+    """Finite floats of shape (n, columns), both at least 1; booleans are 0 and 1."""
     if isinstance(values, pd.DataFrame):
         kinds = {c: as_array(name, values[[c]]).dtype.kind for c in values.columns.unique()}
-        if wrong := [str(column) for column, kind in kinds.items() if kind not in "fiu"]:
+        if wrong := [str(column) for column, kind in kinds.items() if kind not in "biuf"]:
             raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
     array = as_array(name, values)
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or 0 in array.shape:
+    if array.dtype.kind not in "biuf" or array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} must be real numbers of shape (n, columns), both at least 1, got "
             f"{array.dtype} of shape {array.shape}"
@@ -284,9 +366,9 @@ def as_unit(name: str, values: Any, *, open_left: bool = False) -> npt.NDArray[n
 
 
 def as_predictions(name: str, values: Any, dimensions: tuple[str, ...]) -> npt.NDArray[np.floating]:
-    """Finite floats of a shape with the given dimensions, all of at least 1."""
+    """Finite floats of a shape with the given dimensions, all at least 1; booleans are 0 and 1."""
     array = as_array(name, values)
-    if array.dtype.kind not in "iuf" or array.ndim != len(dimensions) or 0 in array.shape:
+    if array.dtype.kind not in "biuf" or array.ndim != len(dimensions) or 0 in array.shape:
         raise ValueError(
             f"{name} must be real numbers of shape ({', '.join(dimensions)}), all at least 1, got"
             f" {array.dtype} of shape {array.shape}"
@@ -425,16 +507,8 @@ def _floating(array: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
 
 def require_number(name, value, *, above=None, at_least=None, at_most=None, below=None) -> None:
     """A number within bounds, possibly infinite; bool and NaN are none."""
-    allowed = [
-        f"{text} {bound:g}"
-        for text, bound in (
-            ("above", above),
-            ("at least", at_least),
-            ("at most", at_most),
-            ("below", below),
-        )
-        if bound is not None
-    ]
+    bounds = {"above": above, "at least": at_least, "at most": at_most, "below": below}
+    allowed = [f"{text} {bound:g}" for text, bound in bounds.items() if bound is not None]
     fits = (
         isinstance(value, numbers.Real)
         and not isinstance(value, bool)

@@ -29,7 +29,9 @@ from lib.check import (
     as_vector,
     check_delta,
     require_choice,
+    same_rows,
 )
+from lib.selective import compare_over_seeds
 
 INF, NAN = math.inf, math.nan
 TINY = Fraction(1, 10**400)  # 0 as a float, and 1 less it is 1
@@ -142,8 +144,8 @@ MESSAGES = [
     (as_open, "a", ([1.0, 0.0],), "must be in (0, 1], got 0.0"),
     (as_predictions, "x", (np.ones((2, 0)), ("n", "classes")),
      f"{NUMBERS} (n, classes), all at least 1, got float64 of shape (2, 0)"),
-    (as_predictions, "x", (np.ones((1, 1), bool), ("n", "m")),
-     f"{NUMBERS} (n, m), all at least 1, got bool of shape (1, 1)"),
+    (as_predictions, "x", (np.ones((1, 1), complex), ("n", "m")),
+     f"{NUMBERS} (n, m), all at least 1, got complex128 of shape (1, 1)"),
     (as_predictions, "x", ([[0, 1], [INF, NAN]], ("n", "m")), "must be finite, got inf at (1, 0)"),
     (as_probabilities, "x", ([[0.25, 0.5], [0.5, 1.0]],),
      f"{SUMS}, got values from 0.25 with sums from 0.75 to 1.5"),
@@ -274,3 +276,63 @@ def test_words_in_whatever_container(words):
     found = as_names("g", words, 3)
     assert found.dtype.kind in "UO"
     assert found.tolist() == WORDS
+
+
+# ------------------------------------------------------------------------------ lists, booleans
+
+
+def test_boolean_columns_beside_others_are_zeros_and_ones():
+    frame = pd.get_dummies(pd.DataFrame({"place": list("abca"), "x": [0.5, 1.5, 2.5, 3.5]}))
+    assert {t.kind for t in frame.dtypes} == {"b", "f"}
+    for form in (frame, frame.astype({"place_a": "boolean"}), frame[["place_a", "place_b"]]):
+        np.testing.assert_array_equal(as_matrix("X", form), form.to_numpy(dtype=float))
+    with pytest.raises(ValueError, match="place"):
+        as_matrix("X", pd.DataFrame({"x": [0.5], "place": ["a"]}))
+
+
+FRAME = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ([FRAME, FRAME[::-1]], r"x\[1\] must have the index of x\[0\]"),
+        ([[FRAME], [FRAME[::-1]]], r"x\[1\]\[0\] must have the index"),
+        ([FRAME, FRAME.add_prefix("other ")], r"x\[1\] must have the columns a, b"),
+        ([FRAME, FRAME[:1]], "rectangular"),
+        ([0.5, np.ma.masked], r"x\[1\] must not have masked values"),
+        ([[0.5], [np.ma.array(1.0, mask=True)]], r"x\[1\]\[0\] must not have masked values"),
+    ],
+)
+def test_lists_of_what_may_not_be_stacked(parts, words):
+    with pytest.raises(ValueError, match=words):
+        as_array("x", parts)
+
+
+def test_tables_in_a_list_are_matched_by_name():
+    stack = np.stack([FRAME, FRAME])
+    np.testing.assert_array_equal(as_array("x", [FRAME, FRAME[["b", "a"]]]), stack)
+    np.testing.assert_array_equal(as_array("x", (FRAME, FRAME.to_numpy())), stack)
+    nullable = pd.Series([1, None], dtype="Int64")
+    np.testing.assert_array_equal(as_array("x", [nullable, nullable]), [[1, np.nan]] * 2)
+
+
+def test_what_lists_hold_is_compared_with_what_others_hold():
+    first, second = pd.Series([1.0, 2.0]), pd.Series([1.0, 2.0], index=[1, 0])
+    same_rows(one=[first], other=[first], table=second)  # the latter's rows are those of the list
+    with pytest.raises(ValueError, match=r"other\[0\] must have the index of one\[0\]"):
+        same_rows(one=[first], other=[second])
+
+
+def test_one_row_per_training_in_a_list_and_in_a_table():
+    """The points are the index of a series, and the columns of a table."""
+    right, points = np.arange(20) % 3 > 0, np.arange(20)[::-1]
+    score = np.random.default_rng(0).random((2, 20))
+    given = {"correct": [right] * 2, "score": [pd.Series(s, index=points) for s in score]}
+    others = {"other_correct": [right] * 2, "other_score": score[::-1]}
+    found = compare_over_seeds(**given, **others)
+    assert found == compare_over_seeds([right] * 2, score, **others)
+    table = pd.DataFrame([right] * 2)
+    with pytest.raises(ValueError, match="score must have the index of correct"):
+        compare_over_seeds(**given | {"correct": table}, **others)
+    assert compare_over_seeds(**given | {"correct": table[points]}, **others) is not None

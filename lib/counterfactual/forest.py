@@ -21,7 +21,7 @@ from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lib.check import as_array, as_integer, same_rows
+from lib.check import Columns, as_array, as_integer, columns_of, matched, same_rows
 
 Array = npt.NDArray[np.float64]
 # Values of a feature that differ by less than this, relative to their size, differ by rounding and
@@ -40,13 +40,26 @@ def as_points(X: Any) -> Any:
     return X if isinstance(X, pd.DataFrame) else as_array("X", X)
 
 
-def as_pairs(X: Any, y: Any) -> tuple[Any, Any]:
-    """Points and their targets."""
-    same_rows(X=X, y=y)
-    return as_points(X), as_array("y", y)
+class Named:
+    """Of estimators: the columns of later points are those of the fit, matched by name."""
+
+    _columns: Columns
+
+    def _pairs(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Points and their targets, for a fit."""
+        same_rows(X=X, y=y)
+        points = as_points(X)
+        if isinstance(X, pd.DataFrame) or np.ndim(points) == 2:  # else scikit-learn refuses it
+            self._columns = columns_of("X", points)
+        return points, as_array("y", y)
+
+    def _points(self, X: Any) -> Any:
+        """Points, with the columns of the fit in their order."""
+        check_is_fitted(self)
+        return as_points(matched("X", X, self._columns))
 
 
-class _Forest(BaseEstimator):
+class _Forest(Named, BaseEstimator):
     """What both forests share."""
 
     def __init__(
@@ -86,8 +99,9 @@ class _Forest(BaseEstimator):
         return found
 
     def _mean(self, x: Any) -> Array:
-        check_is_fitted(self)
-        x = np.ascontiguousarray(validate_data(self, as_points(x), reset=False, dtype=np.float64))
+        x = np.ascontiguousarray(
+            validate_data(self, self._points(x), reset=False, dtype=np.float64)
+        )
         return _predict_forest(x, *self._trees, np.empty((0, 0), np.int32))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -115,7 +129,7 @@ class ForestRegressor(RegressorMixin, _Forest):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the trees from points of shape (n, d) and targets of shape (n,)."""
-        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, *self._pairs(X, y), dtype=np.float64, y_numeric=True)
         return self._grow(np.ascontiguousarray(X), np.ascontiguousarray(y, dtype=np.float64))
 
     def predict(self, X: Any) -> Array:
@@ -152,7 +166,7 @@ class ForestClassifier(ClassifierMixin, _Forest):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the trees from points of shape (n, d) and two classes of shape (n,)."""
-        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64)
+        X, y = validate_data(self, *self._pairs(X, y), dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(f"y must have two classes, got {len(self.classes_)}")

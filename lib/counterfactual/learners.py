@@ -30,9 +30,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from lib.counterfactual.forest import ForestClassifier, ForestRegressor, as_pairs, as_points
+from lib.check import as_matrix
+from lib.counterfactual.forest import ForestClassifier, ForestRegressor, Named
 
 LEARNERS = ("linear", "forest", "super")
 
@@ -64,7 +65,8 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
     logistic (linear) regression on top, all but the forest on standardised features.  Expected
     scores are regressed also where they are 0 or 1.  Whatever the unit and the zero of each
-    feature, all three are the same but for rounding.
+    feature, all three are the same but for rounding.  Columns of data frames are matched by name to
+    those at fit; other names are refused, and so are arrays after a fit to a data frame.
 
     Examples
     --------
@@ -146,7 +148,7 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
     return np.minimum(whole, whole[~abstained].max())
 
 
-class Standard(TransformerMixin, BaseEstimator):
+class Standard(Named, TransformerMixin, BaseEstimator):
     """Mean 0 and variance 1 of each feature, whatever its unit and its zero.
 
     Counted from the least value, in units of a power of two, no variance is lost to rounding, and
@@ -155,21 +157,21 @@ class Standard(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from points of shape (n, d)."""
-        x = np.asarray(X, dtype=float)
+        x = as_matrix("X", self._pairs(X, y)[0])
         self.least_ = x.min(axis=0)
         self.power_ = np.frexp((x - self.least_).max(axis=0))[1]
         self.scaler_ = StandardScaler().fit(self._counted(x))
         return self
 
-    def _counted(self, x: Any) -> Array:
-        return np.ldexp(np.asarray(x, dtype=float) - self.least_, -self.power_)
+    def _counted(self, x: Array) -> Array:
+        return np.ldexp(x - self.least_, -self.power_)
 
     def transform(self, X: Any) -> Array:
         """Points of shape (m, d) in the units of those that were learned from."""
-        return self.scaler_.transform(self._counted(X))
+        return self.scaler_.transform(self._counted(as_matrix("X", self._points(X))))
 
 
-class _Stack(BaseEstimator):
+class _Stack(Named, BaseEstimator):
     """What both super learners share: level-one data, one column per learner."""
 
     def __init__(self, n_estimators: int = 100, *, random_state: Any = None):
@@ -233,8 +235,7 @@ class _Stack(BaseEstimator):
         return kernel @ self._svm.dual_coef_[0] + self._svm.intercept_[0]
 
     def _level_one(self, x: Any) -> Array:
-        check_is_fitted(self)
-        x = validate_data(self, as_points(x), reset=False, dtype=np.float64)
+        x = validate_data(self, self._points(x), reset=False, dtype=np.float64)
         scaled = self._scaler.transform(x)
         near = self._neighbours.kneighbors(scaled, return_distance=False)
         return np.column_stack(
@@ -279,7 +280,7 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit all to points of shape (n, d) and two classes with at least two points each."""
-        X, y = validate_data(self, *as_pairs(X, y), dtype=np.float64)
+        X, y = validate_data(self, *self._pairs(X, y), dtype=np.float64)
         self.classes_, label = np.unique(y, return_inverse=True)
         counts = np.bincount(label)
         if len(counts) != 2 or counts.min() < 2:
@@ -336,7 +337,7 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit all to at least two points of shape (n, d) and targets of shape (n,)."""
         X, y = validate_data(
-            self, *as_pairs(X, y), dtype=np.float64, y_numeric=True, ensure_min_samples=2
+            self, *self._pairs(X, y), dtype=np.float64, y_numeric=True, ensure_min_samples=2
         )
         y = y.astype(float)
         rng = np.random.default_rng(self.random_state)

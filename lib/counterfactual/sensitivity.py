@@ -132,7 +132,9 @@ def contamination_bounds(
         (Student's) interval at the level of `estimate`, and by as much more as the ends of
         `estimate` are further out than that (few errors), so that [``ci_low``, ``ci_high``] covers
         both bounds, and all between, with at least that probability for large samples, at each
-        share for itself.  Points, or the clusters of `estimate`, are independent.
+        share for itself.  Points, or the clusters of `estimate`, are independent.  NaN where the
+        interval of `estimate` is, for its reasons (:class:`Estimate`): seen scores that are all
+        equal say nothing of those that might be.
 
     Notes
     -----
@@ -207,7 +209,7 @@ def breakdown_share(
     -------
     float
         In [0, 1]; 0 if it is not excluded without contamination; infinite if it is excluded even
-        with all points contaminated.
+        with all points contaminated; NaN if `interval` and that of `estimate` is NaN.
 
     Notes
     -----
@@ -231,6 +233,8 @@ def breakdown_share(
     # A value that is the bound itself, up to rounding, is reached.
     gap = max(0.0, abs(value - estimate.value) - _SAME * (high - low))
     loss = _Loss(estimate, low, high, sign=-1 if value < estimate.value else 1)
+    if interval and math.isnan(loss.more):
+        return math.nan
 
     def reach(shares: Array) -> Array:
         distance, error = loss.at(shares)
@@ -290,7 +294,7 @@ class _Loss:
         normal = float(stats.norm.isf((1 - estimate.level) / 2))
         self.z = wider * (estimate.quantile if estimate.reach is None else normal)
         half = abs(estimate.interval[0 if sign < 0 else 1] - estimate.value)
-        self.more = 0.0 if math.isnan(half) else max(0.0, half - self.z * plain)
+        self.more = half if math.isnan(half) else max(0.0, half - self.z * plain)
 
     def at(self, gamma: Array) -> tuple[Array, Array]:
         """T, and how far the end of the interval is beyond the bound, at some shares."""

@@ -520,7 +520,7 @@ def _matrix(name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     values = as_array(name, values)
     if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(f"{name} must have shape (n, C) with C at least 2, got {values.shape}")
-    if values.dtype.kind not in "fiu":
+    if values.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be numbers, got dtype {values.dtype}")
     values = values.astype(np.float64)
     wrong = ~np.isfinite(values)

@@ -17,7 +17,6 @@ from lib.report import collect, figures
 from lib.report.analysis import (
     ANALYSES,
     FEWEST,
-    FINE,
     HOPELESS,
     POWER,
     Analysis,
@@ -307,6 +306,8 @@ class _Page:
         share = counterfactual.breakdown_share(found, value)
         if share == 0:
             text = f"the interval does not exclude {what} even if it depends on nothing else"
+        elif math.isnan(share):
+            text = f"the estimate has no interval, so that nothing is known of {what}"
         elif share == math.inf:
             text = f"{what} is excluded whatever it depends on"
         else:
@@ -402,7 +403,6 @@ def _point(side: _Side, lead: str, settings: Settings) -> _Page:
     )
     low, high = found.interval
     n = len(found.influence)
-    needed = collect.rows_for_half_width(found.stderr, n, FINE, settings.level)
     return _Page(
         "counterfactual",
         [
@@ -414,8 +414,7 @@ def _point(side: _Side, lead: str, settings: Settings) -> _Page:
         "would be.",
         found.interval,
         [*side.notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
-        (f"{about(needed)} rows would bring its interval to within {FINE:g} (there are {n:,})",)
-        * (needed > n),
+        collect.steps_to_fine(found.stderr, found.interval, n, settings.level),
     )
 
 
@@ -572,6 +571,13 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
 def _comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
     """What would decide which of the two is better."""
     needed = collect.rows_for_power(found.stderr, n, found.value, level, POWER)
+    if needed is None and found.value != 0:  # nothing varies
+        far = abs(found.value - found.interval[found.value < 0])
+        needed = collect.rows_by_bound(far / 2, n, abs(found.value) / 2) + 1
+        return (
+            f"{about(needed)} rows at least (there are {n:,}) would decide, if again all rows show "
+            "the same difference",
+        )
     if needed is None or needed > HOPELESS * n:
         return (
             f"far more rows than {HOPELESS * n:,}, if the difference is as small as it is "

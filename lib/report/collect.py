@@ -7,7 +7,8 @@ from scipy import stats
 from lib import audit
 from lib.audit.one_run import FRACTIONS, fixed_guesses
 from lib.audit.planning import detection_limit
-from lib.report.analysis import POWER, SCORES, Settings
+from lib.report.analysis import FINE, POWER, SCORES, Settings
+from lib.ties import ROUNDING
 
 #: Trials beyond which :func:`trials_to_refute` does not look.
 MOST_TRIALS = 200_000
@@ -21,8 +22,13 @@ def about(n: int) -> str:
     return f"about {-(-n // unit) * unit:,}"
 
 
-def rows_for_half_width(stderr: float, n: int, half_width: float, level: float) -> int:
-    """Rows with which a normal interval has a half-width; its error falls as 1/sqrt(n)."""
+def rows_for_half_width(stderr: float, n: int, half_width: float, level: float) -> int | None:
+    """Rows with which a normal interval has a half-width; its error falls as 1/sqrt(n).
+
+    None if nothing varies: rows without an error say nothing of a variance (:func:`rows_by_bound`).
+    """
+    if stderr <= ROUNDING:
+        return None
     z = stats.norm.isf((1 - level) / 2)
     return max(1, math.ceil(n * (z * stderr / half_width) ** 2 - 1e-9))
 
@@ -30,11 +36,39 @@ def rows_for_half_width(stderr: float, n: int, half_width: float, level: float) 
 def rows_for_power(
     stderr: float, n: int, difference: float, level: float, power: float
 ) -> int | None:
-    """Rows with which a two-sided test finds a difference with a power, if it is as estimated."""
-    if difference == 0:
+    """Rows with which a two-sided test finds a difference with a power, if it is as estimated.
+
+    None if there is none, or if nothing varies.
+    """
+    if difference == 0 or stderr <= ROUNDING:
         return None
     z = stats.norm.isf((1 - level) / 2) + stats.norm.ppf(power)
     return max(1, math.ceil(n * (z * stderr / difference) ** 2 - 1e-9))
+
+
+def rows_by_bound(distance: float, n: int, wanted: float) -> int:
+    """Rows with which a bound is as near as wanted, if again nothing varies.
+
+    Distances are parts of the range.  As Clopper and Pearson's without an error: what is left of
+    the range, to the n-th power, is constant.
+    """
+    left = math.log1p(-min(distance, 1 - 1e-9)) / math.log1p(-min(wanted, 1 - 1e-9))
+    return max(1, math.ceil(n * left - 1e-9))
+
+
+def steps_to_fine(
+    stderr: float, interval: tuple[float, float], n: int, level: float
+) -> tuple[str, ...]:
+    """What would make the interval of an accuracy narrow enough, unless it is."""
+    needed, condition = rows_for_half_width(stderr, n, FINE, level), ""
+    if needed is None:
+        width = interval[1] - interval[0]
+        needed = n if math.isnan(width) else rows_by_bound(width, n, 2 * FINE)
+        condition = ", so many if again no answer differs from the others"
+    return (
+        f"{about(needed)} rows{' at least' * bool(condition)} would bring its interval to within "
+        f"{FINE:g}{condition} (there are {n:,})",
+    ) * (needed > n)
 
 
 def attack_ceiling(members: int, others: int, delta: float, level: float, design: str) -> float:

@@ -140,7 +140,7 @@ def compare(
     correct, score : array_like, shape (n,)
         Of the first method.
     other_correct, other_score : array_like, shape (n,)
-        Of the second, for the same points in the same order.
+        Of the second, for the same points, which are independent (or in clusters that are).
     metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
         Which area.
     level : float
@@ -290,7 +290,8 @@ def compare_over_seeds(
     What chance does to a training at a point enters both parts of the variance, so that the
     standard error is too large, by a factor of the square root of two at most.  Where too few
     points vary for a variance, the interval is one of bounds (:func:`estimate`), widened by
-    Student's for the trainings.
+    Student's for the trainings.  The level rests on independent trainings and points; for points
+    in clusters, compare one training of each with :func:`compare`, which takes them.
 
     Examples
     --------
@@ -304,7 +305,7 @@ def compare_over_seeds(
     names = ("correct", "score", "other_correct", "other_score")
     given = dict(zip(names, (correct, score, other_correct, other_score), strict=True))
     same_rows(**given)
-    same_rows(**{k: v.T if isinstance(v, pd.DataFrame) else None for k, v in given.items()})
+    same_rows(**{k: _one_row(v) for k, v in given.items()})
     stacks = [as_array(name, values) for name, values in given.items()]
     if any(a.shape != stacks[0].shape or a.ndim != 2 or not len(a) for a in stacks):
         raise ValueError(
@@ -329,6 +330,14 @@ def compare_over_seeds(
     seeds = _mean(differences, 0.0, 1.0)
     rest = float(lowest), float(highest), seeds.standard_error, seeds.degrees
     return replace(found, few=(mean, *rest))
+
+
+def _one_row(values: npt.ArrayLike) -> pd.Series | pd.DataFrame | None:
+    """What has the names of points, of a table or list with one row per training."""
+    if isinstance(values, pd.DataFrame):
+        return values.T
+    listed = values if isinstance(values, list | tuple) else ()
+    return next((row for row in listed if isinstance(row, pd.Series)), None)
 
 
 def points_needed(
@@ -368,6 +377,11 @@ def points_needed(
     ValueError
         If the pilot's influences do not vary, as where both methods are right everywhere: it then
         says nothing of the variance, and no number follows.
+
+    Notes
+    -----
+    Level and power rest on points that are independent, in the pilot and in the study; points in
+    clusters take more.
 
     Examples
     --------
@@ -435,6 +449,9 @@ def bootstrap(
     tied points with h correct ones after i0 points with k0 correct ones adds
     h + (k0 - i0 h / m) (H(i0 + m) - H(i0)) to the sum of the curve, H being harmonic numbers: a
     sample costs O(n), exactly.  Copies of one point are ties, too.
+
+    The level rests on independent points, which are drawn one by one; for clusters there are
+    :func:`estimate` and :func:`compare`.
 
     Examples
     --------

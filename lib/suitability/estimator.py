@@ -12,9 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from lib.check import as_array, as_flags, as_integer, as_matrix, same_rows
+from lib.check import Columns, as_flags, as_integer, as_matrix, columns_of, matched, same_rows
 
 #: Splits of the calibration, as in the paper's instantiation.
 N_SPLITS = 5
@@ -138,53 +137,6 @@ class CorrectnessEstimator:
             raise RuntimeError("the estimator must be fitted before it can predict")
         x = as_matrix("signals", matched("signals", signals, self._columns))
         return mean_sigmoid(x - self.center, self.weights, self.bias)[0]
-
-
-#: Of a fit: the names of its data frame's columns, or the number of an array's.
-Columns = list[Any] | int
-
-
-def columns_of(name: str, table: Any) -> Columns:
-    """What later tables are matched with: the names of a data frame's columns, or their number."""
-    if not isinstance(table, pd.DataFrame):
-        return as_array(name, table).shape[1]
-    if not table.columns.is_unique:
-        twice = list(table.columns[table.columns.duplicated()].unique())
-        raise ValueError(f"{name} must have distinct column names, got {twice} more than once")
-    return list(table.columns)
-
-
-def matched(name: str, table: Any, columns: Columns) -> Any:
-    """The table with the columns of a fit, in their order: by name, where the fit had names.
-
-    What cannot be matched is refused: other, missing or repeated names, a data frame where the fit
-    had no names, and an array where it had some.
-    """
-    if isinstance(table, pd.DataFrame):
-        given = columns_of(name, table)
-        if isinstance(columns, int):
-            raise ValueError(
-                f"{name} must be an array, as at fit, got a data frame, whose names have nothing "
-                f"to be matched with; fit to a data frame, or give {name}.to_numpy() if its "
-                "columns are in the order of the fit"
-            )
-        if set(given) != set(columns):
-            raise ValueError(
-                f"{name} must have the columns {', '.join(map(str, columns))}, got "
-                f"{', '.join(map(str, given))}"
-            )
-        return table[columns]
-    shape = as_array(name, table).shape
-    count = columns if isinstance(columns, int) else len(columns)
-    if len(shape) == 2 and shape[1] != count:
-        raise ValueError(f"{name} must have {count} columns, as at fit, got {shape[1]}")
-    if len(shape) == 2 and not isinstance(columns, int):
-        raise ValueError(
-            f"{name} must be a data frame with the columns of the fit "
-            f"({', '.join(map(str, columns))}), got an array without names; give "
-            f"pandas.DataFrame({name}, columns=...) with the names of its columns"
-        )
-    return table
 
 
 def own_order(z: Array, correct: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.int64]:

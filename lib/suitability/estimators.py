@@ -18,13 +18,19 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from lib.check import as_flags, as_integer, as_matrix, require_choice, same_rows
+from lib.check import (
+    as_flags,
+    as_integer,
+    as_matrix,
+    columns_of,
+    matched,
+    require_choice,
+    same_rows,
+)
 from lib.suitability.estimator import (
     N_SPLITS,
     CorrectnessEstimator,
     as_fit,
-    columns_of,
-    matched,
     own_order,
     standardiser,
 )

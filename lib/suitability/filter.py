@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import special
 from sklearn.base import clone
 
-from lib.check import as_matrix, as_number, require_choice, same_rows
+from lib.check import Columns, as_matrix, as_number, matched, require_choice, same_rows
 from lib.suitability.clusters import (
     Codes,
     Part,
@@ -21,12 +21,10 @@ from lib.suitability.clusters import (
 )
 from lib.suitability.estimator import (
     CONSTANT,
-    Columns,
     CorrectnessEstimator,
     as_fit,
     fit_logistic,
     logistic_hessian,
-    matched,
     standardiser,
 )
 from lib.suitability.noninferiority import as_sample, welch_non_inferiority

@@ -474,7 +474,7 @@ def labels_needed(sd_difference: float, half_width: float, level: float = 0.025)
     Returns
     -------
     int
-        The smallest n >= 2 with t_{n-1, 1-level} sd / sqrt(n) <= half_width.
+        The smallest n >= 2 with t_{n-1, 1-level} sd / sqrt(n) <= half_width, of independent rows.
 
     Examples
     --------

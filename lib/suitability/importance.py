@@ -9,8 +9,8 @@ import pandas as pd
 from scipy import stats
 from scipy.special import betaln
 
-from lib.check import as_matrix
-from lib.suitability.estimator import as_fit, fit_logistic, matched, standardiser
+from lib.check import as_matrix, matched
+from lib.suitability.estimator import as_fit, fit_logistic, standardiser
 from lib.suitability.estimators import as_table
 
 Array = npt.NDArray[np.float64]

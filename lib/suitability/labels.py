@@ -402,6 +402,10 @@ def labels_for_power(
         If no number up to a million is enough: the message says which power is the most that can
         be had.
 
+    Notes
+    -----
+    Level and power rest on independent samples, test and user alike; those in clusters take more.
+
     Examples
     --------
     >>> labels_for_power(test_accuracy=0.9, n_test=1000, margin=0.1)

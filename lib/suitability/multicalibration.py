@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from lib.check import as_array, as_flags, as_integer, require_number, same_rows
-from lib.suitability.estimator import columns_of, matched
+from lib.check import as_array, as_flags, as_integer, columns_of, matched, require_number, same_rows
 from lib.suitability.noninferiority import as_sample
 from lib.ties import ROUNDING, bin_index, first_largest
 

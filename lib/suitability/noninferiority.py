@@ -232,10 +232,10 @@ def as_sample(
 ) -> np.ndarray:
     """Return ``values`` as finite floats from ``low`` to ``high``, at least so many.
 
-    Integers are taken, booleans are not: estimates and correctness are easily exchanged.
+    Booleans are 0 and 1.
     """
     array = as_array(name, values)
-    if array.ndim != 1 or len(array) < least or array.dtype.kind not in "fiu":
+    if array.ndim != 1 or len(array) < least or array.dtype.kind not in "biuf":
         raise ValueError(
             f"{name} must be real numbers of shape (n,), n at least {least}, got {array.dtype} of "
             f"shape {array.shape}"

@@ -53,6 +53,7 @@ def non_inferiority_power(
     (drop - m) / sqrt(sd_test^2 / n_test + sd_user^2 / n_user) and the degrees of freedom of
     Welch and Satterthwaite at the true standard deviations. That is the usual approximation: the
     test itself estimates the degrees of freedom, and estimates of correctness are not normal.
+    Samples are independent; in clusters their power is less.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def required_sample_size(
     -------
     SampleSize
         One user sample fewer has less than the power asked for (unless ``n_user`` is 2), by
-        :func:`non_inferiority_power`.
+        :func:`non_inferiority_power`: of independent samples.
 
     Raises
     ------

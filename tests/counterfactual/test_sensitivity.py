@@ -443,6 +443,9 @@ def test_breakdown_where_the_interval_turns():
         wrong = Nuisances(r, s, rng.uniform(0.1, 0.9, 3)[cell], rng.uniform(-0.3, 1.3, 3)[cell])
         estimate = estimate_from_nuisances(wrong, clip=0.05)
         table = contamination_bounds(estimate, grid)
+        if math.isnan(estimate.interval[0]):  # so wrong that the bounds are not possible
+            assert table["ci_low"].isna().all()
+            continue
         last = int(np.argmin(table["ci_low"]))
         value = float(table["ci_low"].iloc[last]) + 1e-9
         share = breakdown_share(estimate, value)
@@ -516,6 +519,24 @@ def test_classifier_that_always_answers():
     both = contamination_bounds(estimate_from_nuisances([some, always], clip=0.05), SHARES)
     for name in ("low", "high"):
         assert both[name].to_numpy() == pytest.approx(alone[name].to_numpy() - s.mean())
+
+
+def test_without_a_variance_there_is_no_interval_of_the_bounds_either():
+    """Of 200 scores all that are seen are equal: the bounds stand, how sure they are does not."""
+    r = np.arange(200) % 10 < 3
+    known = Nuisances(r, np.where(r, 0.0, 0.7), np.full(200, 0.3), np.full(200, 0.7))
+    blind = estimate_from_nuisances(known)
+    assert np.isnan(blind.interval).all()
+    table = contamination_bounds(blind, [0.0, 0.1])
+    assert table[["ci_low", "ci_high"]].isna().all(axis=None)
+    np.testing.assert_allclose(table["low"], [0.7, 0.7 - 0.1 * 0.3 * 0.7])
+    assert math.isnan(breakdown_share(blind, 0.5))
+    assert math.isnan(breakdown_share(blind, 0.7))
+    # Of g = 0.3 * 0.7 for each point it takes a fraction 0.2 / 0.21.
+    assert breakdown_share(blind, 0.5, interval=False) == pytest.approx(0.2 / 0.21, abs=1e-9)
+    seen = estimate_from_nuisances(known, score_range=(0, 1))
+    table = contamination_bounds(seen, [0.0])
+    np.testing.assert_allclose(table[["ci_low", "ci_high"]], [seen.interval])
 
 
 @pytest.mark.parametrize("estimator", ["dr", "plug-in"])

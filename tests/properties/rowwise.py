@@ -37,7 +37,7 @@ KIND = {
     for name in names.split()
 }
 #: Arguments whose columns have names.
-NAMED = {"signals", "fit_signals", "test_signals", "user_signals", "rows"}
+NAMED = {"signals", "fit_signals", "test_signals", "user_signals", "rows", "X"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,6 +459,17 @@ for kind in ("Classifier", "Regressor"):
                 m := model(n_estimators=10, random_state=0).fit(X, y)) and getattr(
                     m, "predict_proba", m.predict)(rows),
             recode={"X rows": UNITS}, rtol=1e-6)
+
+def linear(X, y, rows):
+    """Of a pipeline of scikit-learn, whose last step reads `y` in its own way."""
+    model = C.learner_pair("linear", np.random.default_rng(0))[y.dtype.kind == "f"].fit(X, y)
+    return getattr(model, "predict_proba", model.predict)(rows)
+
+
+for y, kind in ((CORRECT * 1, "class"), (VALUES, "number")):
+    add("counterfactual.learner_pair", dict(X=X, y=y, rows=X[:9]), "X y", ">rows",
+        kinds={"y": kind}, call=linear, per_row="*", recode={"X rows": MIRRORED}, rtol=1e-6,
+        only="names")
 
 # ------------------------------------------------------------------------------ privacy
 

@@ -1,6 +1,7 @@
 """Every public name of a formula has a property test, or a reason why it has none here."""
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,31 @@ def with_property() -> set[str]:
 @pytest.mark.parametrize("package", [selective, audit, counterfactual, suitability, privacy])
 def test_every_public_name_has_a_property_test_or_a_reason(package):
     assert sorted(set(package.__all__) - with_property() - ELSEWHERE) == []
+
+
+#: Says in its own words what its level rests on.
+CONDITIONAL = {"ActiveMonitor"}
+
+
+def with_a_level():
+    """Functions, and classes but for results, that take a level, or plan for one."""
+    for package in (selective, suitability):
+        for name in sorted(set(package.__all__) - CONDITIONAL):
+            value = getattr(package, name)
+            if not callable(value) or hasattr(value, "__dataclass_fields__"):
+                continue
+            if {"level", "alpha", "power"} & set(inspect.signature(value).parameters):
+                yield pytest.param(value, id=name)
+
+
+@pytest.mark.parametrize("value", list(with_a_level()))
+def test_a_level_says_that_it_rests_on_independence(value):
+    own = [value, *(vars(value).values() if inspect.isclass(value) else ())]
+    assert "independen" in " ".join(part.__doc__ or "" for part in own)
+
+
+def test_what_takes_no_level_itself_says_so_too():
+    assert "independen" in selective.compare_over_seeds.__doc__
 
 
 def test_no_reason_is_for_what_is_gone():

@@ -19,6 +19,7 @@ from lib import audit, counterfactual, privacy, selective, suitability
 from lib.suitability import SIGNAL_NAMES
 
 WHOLE = [row for row in ROWS if not row.only]
+NAMES = [row for row in ROWS if row.only in ("", "names")]
 
 #: Public names that take no rows, and why.
 NUMBERS = "takes single numbers, a count or a ledger"
@@ -55,7 +56,7 @@ REASONS = {
         privacy.PublishedCost""",
     OBJECTS: """
         suitability.register_signal suitability.tipping_point audit.Attack
-        counterfactual.learner_pair counterfactual.Nuisances""",
+        counterfactual.Nuisances""",
     LOOKS: """
         suitability.SequentialDesign.crossing suitability.SequentialDesign.power""",
 }
@@ -205,7 +206,7 @@ def with_names(row):
             yield names, rows_of(row, group)
 
 
-@each(row for row in WHOLE if any(with_names(row)))
+@each(row for row in NAMES if any(with_names(row)))
 def test_names_of_rows_do_not_matter_unless_they_disagree(row):
     shuffled, words, disagreeing = {}, {}, []
     for names, n in with_names(row):
@@ -220,24 +221,25 @@ def test_names_of_rows_do_not_matter_unless_they_disagree(row):
     assert_refused(row, disagreeing, "index")
 
 
-@each(row for row in WHOLE if len(NAMED & set(row.kinds)) > 1)
+@each(row for row in NAMES if len(NAMED & set(row.kinds)) > 1)
 def test_columns_are_matched_by_name(row):
     frames = {a: in_pandas(row.given[a]) for a in sorted(NAMED & set(row.kinds))}
     frames = {a: frame.rename(columns=lambda c: f"column {c}") for a, frame in frames.items()}
-    fit, *others = sorted(frames, key=lambda a: a not in ("signals", "fit_signals"))
+    fit, *others = sorted(frames, key=lambda a: a not in ("signals", "fit_signals", "X"))
     if "fit_signals" in frames:
         fit, others = "fit_signals", ["signals"]
     moved, renamed = [], []
     for a, frame in frames.items():
         last = frame.columns[-1]
-        moved.append((a, frames | {a: frame[frame.columns[::-1]]}))
+        if a != "X":  # a forest draws features by their places
+            moved.append((a, frames | {a: frame[frame.columns[::-1]]}))
         renamed.append((a, frames | {a: frame.rename(columns={last: "another"})}))
     if fit != "fit_signals":  # whose columns the values have
         assert_same(row, moved, rtol=1e-6)
     assert_refused(row, [case for case in renamed if case[0] in others], "column columns")
 
 
-@each(WHOLE)
+@each(NAMES)
 def test_masked_values_are_refused(row):
     cases = []
     for a in row.kinds:
@@ -245,6 +247,33 @@ def test_masked_values_are_refused(row):
         one = np.arange(values.size).reshape(values.shape) == 1
         cases.append((a, {a: np.ma.array(values, mask=one)}))
     assert_refused(row, cases, "masked")
+
+
+def listed(values, other):
+    """Rows, or tables, of pandas in a list, the second one being changed."""
+    parts = [in_pandas(part) for part in np.asarray(values)]
+    return [parts[0], other(parts[1]), *parts[2:]]
+
+
+@each(row for row in WHOLE if any(np.ndim(row.given[a]) > 1 for a in row.kinds))
+def test_lists_are_looked_into(row):
+    moved, disagreeing, masked, renamed = [], [], [], []
+    for a in row.kinds:
+        values = np.asarray(row.given[a])
+        if values.ndim < 2 or values.shape[1] < 2:
+            continue
+        hidden = [
+            np.ma.array(part, mask=np.arange(part.size).reshape(part.shape) == 1) for part in values
+        ]
+        masked.append((a, {a: hidden}))
+        disagreeing.append((a, {a: listed(values, lambda part: part.set_axis(part.index[::-1]))}))
+        if values.ndim == 3:
+            moved.append((a, {a: listed(values, lambda part: part[part.columns[::-1]])}))
+            renamed.append((a, {a: listed(values, lambda part: part.add_prefix("another "))}))
+    assert_same(row, moved)
+    assert_refused(row, masked, "masked")
+    assert_refused(row, disagreeing, "index")
+    assert_refused(row, renamed, "columns")
 
 
 # ------------------------------------------------------------------------------ forms and units
@@ -273,6 +302,8 @@ def forms(kind, values):
     backwards = np.asfortranarray(values[::-1])[::-1]
     backwards.flags.writeable = False
     yield "Fortran's order, backwards, read-only", backwards
+    if values.ndim > 1:
+        yield "list of pandas", [in_pandas(part) for part in values]
     if values.ndim < 3:
         frame = in_pandas(values)
         yield "pandas", frame
@@ -292,6 +323,33 @@ def test_the_form_of_the_same_values_does_not_matter(row):
         name = ", ".join(f"{a} as {form}" for a, (form, _) in one.items())
         cases.append((name, {a: values for a, (_, values) in one.items()}))
     assert_same(row, cases)
+
+
+def outcome(call):
+    """What comes of a call: its parts, or the type of its refusal."""
+    try:
+        return dict(parts(call()))
+    except ValueError:
+        return {"": np.array("refused")}
+
+
+@each(row for row in WHOLE if set(row.kinds.values()) & {"number", "unit", "simplex"})
+def test_booleans_are_zeros_and_ones(row):
+    failed = []
+    for a, kind in row.kinds.items():
+        if kind not in ("number", "unit", "simplex"):
+            continue
+        values = np.asarray(row.given[a])
+        ones = values > np.median(values)
+        if kind == "simplex":
+            ones = values == values.max(axis=-1, keepdims=True)
+        one, other = (
+            outcome(functools.partial(row.call, **{**row.given, a: v}))
+            for v in (ones, ones.astype(float))
+        )
+        if one.keys() != other.keys() or not all(close(one[k], other[k], 1e-9) for k in one):
+            failed.append(f"{a}: {one} instead of {other}"[:300])
+    assert not failed, f"{row.name}\n" + "\n".join(failed)
 
 
 @each(row for row in ROWS if row.recode and row.only != "order")

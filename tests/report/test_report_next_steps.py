@@ -23,8 +23,10 @@ from lib.report.collect import (
     attack_ceiling,
     detectable_epsilon,
     fewest_rows,
+    rows_by_bound,
     rows_for_half_width,
     rows_for_power,
+    steps_to_fine,
     trials_to_refute,
 )
 from lib.selective import guaranteed_threshold
@@ -46,6 +48,39 @@ def test_a_half_width_is_reached_and_not_before(share):
     needed = rows_for_half_width(sd / np.sqrt(n), n, 0.01, LEVEL)
     half = [stats.norm.ppf(0.975) * sd / np.sqrt(m) for m in (needed - 1, needed)]
     assert half[1] <= 0.01 < half[0]
+
+
+def test_rows_without_an_error_are_planned_from_the_bound():
+    """Clopper and Pearson's: of n right answers the lower end is (alpha / 2) to the 1 / n."""
+    width = [1 - 0.025 ** (1 / n) for n in (52, 182, 183)]
+    assert width[2] <= 2 * 0.01 < width[1]
+    assert rows_by_bound(width[0], 52, 2 * 0.01) == 183
+    assert rows_for_half_width(0.0, 52, 0.01, LEVEL) is None
+    assert rows_for_half_width(1e-17, 52, 0.01, LEVEL) is None
+    assert rows_for_power(0.0, 52, 0.3, LEVEL, 0.8) is None
+    (step,) = steps_to_fine(0.0, (1 - width[0], 1.0), 52, LEVEL)
+    assert step.startswith("about 190 rows at least")
+    assert steps_to_fine(0.0, (1 - width[2], 1.0), 183, LEVEL) == ()
+    assert steps_to_fine(0.0, (np.nan, np.nan), 52, LEVEL) == ()
+
+
+def test_a_difference_without_a_variance_is_planned_from_its_bound():
+    for sign in (1, -1):
+        ends = sorted((-0.4 * sign, 0.5 * sign))
+        found = SimpleNamespace(value=0.2 * sign, stderr=0.0, interval=ends)
+        (step,) = _comparison_steps(found, 10, LEVEL)
+        # 1 - 0.6 / 2 to the tenth is 1 - 0.2 / 2 to the 33.9th; and one more.
+        assert step.startswith("about 35 rows at least")
+
+
+@pytest.mark.parametrize(("wrong", "said"), [(0, "no answer differs"), (1, "00 rows would bring")])
+def test_answers_without_an_error_have_a_next_step_too(wrong, said):
+    rng, n = np.random.default_rng(0), 52
+    labels, features, away = rng.integers(0, 3, n), rng.normal(size=(n, 2)), rng.random(n) < 0.25
+    logits = 3 * np.eye(3)[(labels + (~away & (np.cumsum(~away) <= wrong))) % 3]
+    given = {"test_logits": logits, "test_labels": labels, "test_abstained": away}
+    _, found = steps(ModelPredictions(**given, test_features=features))
+    assert said in found["counterfactual"]
 
 
 def test_rows_for_power_against_simulation():
