@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 __all__ = [
     "ROUNDING",
+    "above",
     "at_least",
     "bin_index",
+    "count_above",
     "dense_ranks",
     "first_largest",
     "first_smallest",
@@ -192,6 +194,73 @@ def at_least(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     array = np.asarray(values)
     # In double precision: the threshold would be rounded to the type of the numbers.
     return array.astype(float) >= threshold - precision(array, half=True) * abs(threshold)
+
+
+def above(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
+    """Whether numbers are above a threshold by more than rounding; each is judged by itself.
+
+    Other than in :func:`at_least`, a number's precision is its own and not that of all: one number
+    more or less changes what is said of no other, as privacy needs.
+
+    Parameters
+    ----------
+    values : array_like of float
+        Without NaN.
+    threshold : float
+        What they are held against.
+
+    Returns
+    -------
+    ndarray of bool
+        Of the same shape.
+
+    Examples
+    --------
+    >>> above(np.float32([0.1, 0.2]), 0.1).tolist(), above([0.1 + 1e-9, 0.1], 0.1).tolist()
+    ([False, True], [True, False])
+    """
+    array = np.asarray(values).astype(float)
+    return array > _raised(np.float64(threshold), _own_precision(array))
+
+
+def count_above(values: npt.ArrayLike, thresholds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """How many numbers are :func:`above` each of several thresholds.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        Without NaN.
+    thresholds : array_like of float, shape (m,)
+        What they are held against.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+
+    Examples
+    --------
+    >>> count_above(np.float32([0.1, 0.2]), [0.0, 0.1, 0.3]).tolist()
+    [2, 1, 0]
+    """
+    array, limits = np.asarray(values).astype(float), np.asarray(thresholds, dtype=float)
+    within, found = _own_precision(array), np.zeros(limits.shape, dtype=np.int64)
+    for reach in (_DOUBLE, _SINGLE, _HALF):
+        part = np.sort(array[within == reach])
+        found += len(part) - np.searchsorted(part, _raised(limits, reach), side="right")
+    return found
+
+
+def _own_precision(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of each number, as :func:`precision` has it with ``half=True`` for an array of it alone."""
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.rint(2 * array) == 2 * array
+        half, single = (array.astype(t) == array for t in (np.float16, np.float32))
+    return np.select([exact, half, single], [_DOUBLE, _HALF, _SINGLE], _DOUBLE)
+
+
+def _raised(limits: npt.NDArray, reach: npt.ArrayLike) -> npt.NDArray:
+    """Thresholds and how far rounding reaches from them; infinite ones stay."""
+    return limits + reach * np.where(np.isinf(limits), 0.0, np.abs(limits))
 
 
 def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.NDArray[np.int64]:
