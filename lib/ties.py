@@ -263,7 +263,9 @@ def _raised(limits: npt.NDArray, reach: npt.ArrayLike) -> npt.NDArray:
     return limits + reach * np.where(np.isinf(limits), 0.0, np.abs(limits))
 
 
-def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.NDArray[np.int64]:
+def bin_index(
+    values: npt.ArrayLike, bins: int, closed: str = "right", *, within: float | None = None
+) -> npt.NDArray[np.int64]:
     """The bin of equal width of numbers in [0, 1]; an edge is met if it is met up to rounding.
 
     Parameters
@@ -274,6 +276,9 @@ def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.ND
         How many, at least 1.
     closed : {"right", "left"}
         Whether a number on an edge belongs to the bin below it or to the one above.
+    within : float, optional
+        How far rounding reaches, relative; as :func:`precision` says if not given.  What comes of
+        numbers in single precision is no more exact than they are, though it may be none of them.
 
     Returns
     -------
@@ -290,7 +295,8 @@ def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.ND
     array = np.asarray(values)
     scaled = array.astype(float) * bins
     edge = np.rint(scaled)
-    on = np.abs(scaled - edge) <= precision(array, half=True) * np.maximum(edge, 1)
+    within = precision(array, half=True) if within is None else within
+    on = np.abs(scaled - edge) <= within * np.maximum(edge, 1)
     found = np.where(on, edge - (closed == "right"), np.floor(scaled))
     return found.clip(0, bins - 1).astype(np.int64)
 
