@@ -192,8 +192,9 @@ def _saddle(values: Array, unseen: float, weight: float):
     Barndorff-Nielsen's formula.
     """
     low = min(float(values.min()), unseen)
-    scale = max(float(values.max()), unseen) - low
-    if scale <= 1e-13 * max(1.0, abs(low)):
+    high = max(float(values.max()), unseen)
+    scale = high - low
+    if scale <= 1e-13 * max(abs(low), abs(high)):
         return None
     u, rest = (values - low) / scale, (unseen - low) / scale
     count = len(u) + weight

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 __all__ = [
     "ROUNDING",
+    "above",
     "at_least",
     "bin_index",
+    "count_above",
     "dense_ranks",
     "first_largest",
     "first_smallest",
@@ -194,7 +196,76 @@ def at_least(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     return array.astype(float) >= threshold - precision(array, half=True) * abs(threshold)
 
 
-def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.NDArray[np.int64]:
+def above(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
+    """Whether numbers are above a threshold by more than rounding; each is judged by itself.
+
+    Other than in :func:`at_least`, a number's precision is its own and not that of all: one number
+    more or less changes what is said of no other, as privacy needs.
+
+    Parameters
+    ----------
+    values : array_like of float
+        Without NaN.
+    threshold : float
+        What they are held against.
+
+    Returns
+    -------
+    ndarray of bool
+        Of the same shape.
+
+    Examples
+    --------
+    >>> above(np.float32([0.1, 0.2]), 0.1).tolist(), above([0.1 + 1e-9, 0.1], 0.1).tolist()
+    ([False, True], [True, False])
+    """
+    array = np.asarray(values).astype(float)
+    return array > _raised(np.float64(threshold), _own_precision(array))
+
+
+def count_above(values: npt.ArrayLike, thresholds: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """How many numbers are :func:`above` each of several thresholds.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        Without NaN.
+    thresholds : array_like of float, shape (m,)
+        What they are held against.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+
+    Examples
+    --------
+    >>> count_above(np.float32([0.1, 0.2]), [0.0, 0.1, 0.3]).tolist()
+    [2, 1, 0]
+    """
+    array, limits = np.asarray(values).astype(float), np.asarray(thresholds, dtype=float)
+    within, found = _own_precision(array), np.zeros(limits.shape, dtype=np.int64)
+    for reach in (_DOUBLE, _SINGLE, _HALF):
+        part = np.sort(array[within == reach])
+        found += len(part) - np.searchsorted(part, _raised(limits, reach), side="right")
+    return found
+
+
+def _own_precision(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of each number, as :func:`precision` has it with ``half=True`` for an array of it alone."""
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.rint(2 * array) == 2 * array
+        half, single = (array.astype(t) == array for t in (np.float16, np.float32))
+    return np.select([exact, half, single], [_DOUBLE, _HALF, _SINGLE], _DOUBLE)
+
+
+def _raised(limits: npt.NDArray, reach: npt.ArrayLike) -> npt.NDArray:
+    """Thresholds and how far rounding reaches from them; infinite ones stay."""
+    return limits + reach * np.where(np.isinf(limits), 0.0, np.abs(limits))
+
+
+def bin_index(
+    values: npt.ArrayLike, bins: int, closed: str = "right", *, within: float | None = None
+) -> npt.NDArray[np.int64]:
     """The bin of equal width of numbers in [0, 1]; an edge is met if it is met up to rounding.
 
     Parameters
@@ -205,6 +276,9 @@ def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.ND
         How many, at least 1.
     closed : {"right", "left"}
         Whether a number on an edge belongs to the bin below it or to the one above.
+    within : float, optional
+        How far rounding reaches, relative; as :func:`precision` says if not given.  What comes of
+        numbers in single precision is no more exact than they are, though it may be none of them.
 
     Returns
     -------
@@ -221,7 +295,8 @@ def bin_index(values: npt.ArrayLike, bins: int, closed: str = "right") -> npt.ND
     array = np.asarray(values)
     scaled = array.astype(float) * bins
     edge = np.rint(scaled)
-    on = np.abs(scaled - edge) <= precision(array, half=True) * np.maximum(edge, 1)
+    within = precision(array, half=True) if within is None else within
+    on = np.abs(scaled - edge) <= within * np.maximum(edge, 1)
     found = np.where(on, edge - (closed == "right"), np.floor(scaled))
     return found.clip(0, bins - 1).astype(np.int64)
 

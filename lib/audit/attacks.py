@@ -8,8 +8,10 @@ import numpy.typing as npt
 
 from lib.check import as_array, as_flags, as_integer, as_number, as_predictions, as_real, same_rows
 
-_FLOOR = 1e-6  # variances are not believed below this
-_LARGE = 1e100  # of numbers from here on, their largest is the unit
+#: Variances are not believed below this part of the variance of all shadow models at the point.
+_FLOOR = 1e-6
+_EQUAL = 64 * np.finfo(float).eps  # relative: what rounding leaves between equal numbers
+_FAR = 1e300  # beyond it a difference may not be a number
 
 
 class Attack(Protocol):
@@ -66,6 +68,10 @@ class Threshold:
 class LiRA:
     """Online likelihood-ratio attack: a normal distribution each for members and non-members.
 
+    Its score has no unit: other units of what models show, or another zero, leave it as it is.
+    A variance counts as at least a millionth of that of all shadow models at the point.  Where
+    these are all equal they tell nothing, and the score is 0.
+
     References
     ----------
     Carlini et al. (2022), Algorithm 1.
@@ -76,15 +82,44 @@ class LiRA:
     def score(self, observed, shadows, members):
         """See :class:`Attack`."""
         same_rows(shadows=shadows, members=members)
-        shadows, members = _real(shadows, "s"), as_array("members", members)
-        unit = _unit(shadows)
-        inside, outside = fit_models(shadows[:, None] / unit, members[..., None])
+        shadows, members = _real(shadows, "s")[:, None], as_array("members", members)
         observed = _observed(observed)
         if np.isinf(observed).any():
             raise ValueError(
                 f"observed must be finite for LiRA, got {int(np.isinf(observed).sum())} infinite"
             )
-        return log_ratio(observed / unit, inside, outside)
+        own = _Scale.of(shadows)
+        inside, outside = fit_models(own.place(shadows), members[..., None])
+        return log_ratio(own.place(observed[:, None])[:, 0], inside, outside)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Units of each point in which its shadow models lie in [0, 2), if they are not all equal."""
+
+    largest: npt.NDArray[np.float64]  # a power of two, so that nothing is rounded
+    low: npt.NDArray[np.float64]
+    span: npt.NDArray[np.float64]  # a power of two; infinite if the models are all equal
+
+    @classmethod
+    def of(cls, shadows: npt.NDArray[np.float64]) -> "_Scale":
+        """Of shadow models, shape (s, n)."""
+        largest = _power(np.abs(shadows).max(0))
+        values = shadows / largest
+        low, apart = values.min(0), np.ptp(values, axis=0)
+        alike = apart <= _EQUAL * np.abs(values).max(0)
+        return cls(largest, low, np.where(alike, np.inf, _power(apart)))
+
+    def place(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Numbers, shape (m, n), in these units."""
+        with np.errstate(over="ignore", under="ignore"):
+            inner = (values / self.largest).clip(-_FAR, _FAR) - self.low
+            return (inner / self.span).clip(-_FAR, _FAR)
+
+
+def _power(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The largest power of two that is at most each number; 1 for 0."""
+    return np.where(values > 0, np.ldexp(1.0, np.frexp(values)[1] - 1), 1.0)
 
 
 def fit_models(
@@ -92,6 +127,10 @@ def fit_models(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Mean and variance of what shadow models show, of members and non-members apart."""
     values, inside = _shadows(shadows, members)
+    low = values.min(0)  # the mean of equal numbers is then theirs
+    values = values - low
+    floor = _FLOOR * values.var(0)
+    floor = np.where(floor > 0, floor, 1.0)
     found = []
     for which in (inside, ~inside):
         count = which.sum(0)
@@ -103,7 +142,7 @@ def fit_models(
             )
         mean = np.where(which, values, 0.0).sum(0) / count
         square = np.where(which, (values - mean) ** 2, 0.0).sum(0) / (count - 1)
-        found.append(np.stack([mean, np.maximum(square, _FLOOR)]))
+        found.append(np.stack([low + mean, np.maximum(square, floor)]))
     return found[0], found[1]
 
 
@@ -125,12 +164,6 @@ def log_ratio(
             far = difference * both * unit * unit + np.log(v0 / v1)
             ratio = np.where(np.isfinite(ratio), ratio, far)
     return ratio / 2
-
-
-def _unit(values: npt.NDArray[np.float64]) -> float:
-    """By what numbers are divided whose squares would not be numbers: 1 for all others."""
-    largest = float(np.abs(values).max())
-    return 1.0 if largest < _LARGE else float(2.0 ** np.floor(np.log2(largest)))
 
 
 def select_worst(
@@ -161,7 +194,7 @@ def select_worst(
     Notes
     -----
     With few models left out many points tie; among them those come first whose two normal
-    distributions lie furthest apart.
+    distributions lie furthest apart.  Each point is judged by itself, in whatever unit.
 
     Examples
     --------
@@ -177,7 +210,7 @@ def select_worst(
         raise ValueError(
             f"fit_share must leave shadow models on both sides, got {fit_share!r} of {len(values)}"
         )
-    values = values / _unit(values)
+    values = _Scale.of(values).place(values)
     ins, outs = fit_models(values[:fitted], inside[:fitted])
     guess = log_ratio(values[fitted:], ins, outs) > 0
     weights = (guess == inside[fitted:]).mean(0)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from lib.counterfactual.bounds import bounded_interval
+from lib.ties import dense_ranks
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -33,14 +34,14 @@ def without_overlap(
     -----
     A tail's p-value is binomial with the mean of the rows' least probabilities of an answer, which
     is no smaller than with these themselves where fewer are answered than expected (Hoeffding,
-    1956).  Scores are rounded to 12 digits of their range, so that equal ones stay so.
+    1956).  Scores that differ by no more than rounding of the largest are equal, in any unit.
     """
     r, n = abstained, len(abstained)
     never, reasons = np.zeros(n, dtype=bool), []
     if not r.any() or r.all():
         return never, reasons
     floor = np.full(n, _FLOOR) if known is None else 1.0 - known
-    ranked = {name: _rounded(values) for name, values in scores.items()}
+    ranked = {name: _ranks(values) for name, values in scores.items()}
     if known is None and ranked:
         found = {name: _auroc(values, r) for name, values in ranked.items()}
         best = max(found, key=found.get)
@@ -95,12 +96,11 @@ def mean_bounds(
     return Bounds(*ends, tuple(outer))
 
 
-def _rounded(values: Array) -> Array:
-    """A score on [0, 1], the last bits gone; zero if it is constant but for these."""
-    span = float(np.ptp(values))
-    if span <= 1e-12 * max(1.0, float(np.abs(values).max())):
-        return np.zeros(len(values))
-    return np.round((values - values.min()) / span, 12)
+def _ranks(values: Array) -> Array:
+    """Ranks of a score, equal where it differs by rounding of its largest number alone."""
+    largest = float(np.abs(values).max())
+    # Numbers near zero may be what is left of large ones: beside 2 they are rounded like these.
+    return dense_ranks(2 + values / largest if largest else values)
 
 
 def _auroc(values: Array, r: Flags) -> float:

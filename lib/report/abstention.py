@@ -19,6 +19,7 @@ from lib.report.analysis import (
     FEWEST,
     HOPELESS,
     POWER,
+    SCORES,
     Analysis,
     Drawing,
     Settings,
@@ -29,10 +30,12 @@ from lib.report.analysis import (
 )
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.ties import precision
 
 Array = npt.NDArray[Any]
 
 _FOLDS = 5
+_EQUAL = 64 * np.finfo(float).eps  # what rounding leaves between equal probabilities
 KNOWN_CLIP = 1e-12  # of propensities that need no clipping
 
 
@@ -87,11 +90,14 @@ def _own_scores(logits: Array) -> dict[str, Array] | None:
     """Acceptance scores that vary; None where abstained rows have no logits."""
     if silent(logits).any():
         return None
-    scores = acceptance_scores(logits)
+    # Probabilities and entropies are exact to rounding of 1.  The energy is as exact as the logits:
+    # that of log probabilities is 0 but for their rounding.
+    rounding = dict.fromkeys(SCORES, _EQUAL)
+    rounding["energy"] = precision(logits) * max(1.0, float(np.abs(logits).max()))
     return {
         f"its {name}": values
-        for name, values in scores.items()
-        if np.ptp(values) > 1e-9 * max(1.0, float(np.abs(values).max()))
+        for name, values in acceptance_scores(logits).items()
+        if np.ptp(values) > rounding[name]
     }
 
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from lib.check import as_generator, as_number, as_scored, as_scores, as_unit, require_number
 from lib.selective.guarantee import Threshold
+from lib.ties import count_above
 
 
 def private_threshold(
@@ -32,8 +33,9 @@ def private_threshold(
         Accuracy to promise, in (0, 1].
     thresholds : array_like of float, shape (m,)
         Candidates, tried from the lowest up.  They count as public, so they must not depend on the
-        points; minus infinity answers everywhere.  Scores in single precision are held against
-        thresholds in single precision, as NumPy compares them.
+        points; minus infinity answers everywhere.  A score is above one if :func:`lib.ties.above`
+        says so: 0.1 in single precision, in whatever type it comes, is not above 0.1.  Answer by
+        the same rule.
     epsilon : float
         At least 1e-6: what the answer spends, in pure differential privacy, whether neighbours
         differ by adding, removing or replacing one point.  Infinity is the same test without noise.
@@ -65,7 +67,8 @@ def private_threshold(
     queries AboveThreshold with one-sided noise spends epsilon: if they rise, moving R by one undoes
     what happens below the threshold that is returned, at the price of epsilon / 2, and N at this
     threshold pays as much again; if they fall, N alone pays.  Noise and counts are integers: no
-    rounding tells of them.
+    rounding tells of them.  How far a score may be rounded is told by that score alone, so that
+    another point changes no other comparison.
 
     References
     ----------
@@ -91,10 +94,7 @@ def private_threshold(
     require_number("epsilon", epsilon, at_least=1e-6)
     level = as_number("level", level, 0, 1)
     rng = as_generator(rng, "rng")
-    answered, wrong = (
-        len(s) - np.searchsorted(s, grid.astype(s.dtype), side="right")
-        for s in (np.sort(score), np.sort(score[~correct]))
-    )
+    answered, wrong = count_above(score, grid), count_above(score[~correct], grid)
     decay, alpha = math.exp(-epsilon / 2), min((1 - level) / len(grid), 0.5)
     bar, *noise = rng.geometric(1 - decay, 1 + len(grid)) - 1
     for threshold, k, errors, more in zip(grid, answered, wrong, noise, strict=True):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lib.check import as_array, as_flags, as_integer, columns_of, matched, require_number, same_rows
 from lib.suitability.noninferiority import as_sample
-from lib.ties import ROUNDING, bin_index, first_largest
+from lib.ties import ROUNDING, bin_index, first_largest, precision
 
 Array = npt.NDArray[np.float64]
 
@@ -85,10 +85,11 @@ class Multicalibrator:
         """
         same_rows(estimates=estimates, correct=correct, groups=groups)
         p, member = self._arrange(estimates, groups)
+        within = precision(p, half=True)  # of what was given: corrections make it no better
         y, inside = as_flags("correct", correct, len(p)), member.astype(float)
         self._columns, self.steps = columns_of("groups", groups), []
         while True:
-            levels = self._levels(p)
+            levels = self._levels(p, within)
             one_hot = np.column_stack([levels[:, None] == np.arange(self.bins), np.ones(len(p))])
             count = inside.T @ one_hot
             excess = inside.T @ (one_hot * (y - p)[:, None])
@@ -117,8 +118,9 @@ class Multicalibrator:
             raise RuntimeError("the multicalibrator must be fitted before it can predict")
         same_rows(estimates=estimates, groups=groups)
         p, member = self._arrange(estimates, matched("groups", groups, self._columns))
+        within = precision(p, half=True)
         for step in self.steps:
-            self._move(p, self._levels(p), member, step)
+            self._move(p, self._levels(p, within), member, step)
         return p
 
     def _arrange(self, estimates: Any, groups: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
@@ -130,8 +132,8 @@ class Multicalibrator:
         flat = as_flags("groups", array.ravel()) if shape[1] else np.empty(0, dtype=bool)
         return p, np.column_stack([np.ones(len(p), dtype=bool), flat.reshape(shape)])
 
-    def _levels(self, p: Array) -> npt.NDArray[np.int64]:
-        return bin_index(p, self.bins, closed="left")
+    def _levels(self, p: Array, within: float) -> npt.NDArray[np.int64]:
+        return bin_index(p, self.bins, closed="left", within=within)
 
     def _move(self, p: Array, levels: Any, member: Any, step: tuple[int, int, float]) -> None:
         group, level, shift = step

@@ -28,7 +28,7 @@ def test_auroc_is_scikit_learns_in_the_better_direction():
     for _ in range(20):
         values, r = rng.integers(5, size=30) / 7, rng.random(30) < 0.4
         found = roc_auc_score(r, values)
-        assert overlap._auroc(overlap._rounded(values), r) == pytest.approx(max(found, 1 - found))
+        assert overlap._auroc(overlap._ranks(values), r) == pytest.approx(max(found, 1 - found))
 
 
 def test_a_rule_beside_chance_is_found_in_its_tail_alone():
@@ -107,3 +107,17 @@ def test_bounds_hold_the_whole_set():
     assert (found.low, found.high) == pytest.approx((-0.5, 0.5))
     assert -1 < low < -0.8
     assert 0.8 < high < 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("scale", [1e-300, 1e-13, 1e-12, 1 / 3, 1e13, 1e300])
+def test_a_feature_has_no_unit_and_no_zero(scale, sign):
+    rng = np.random.default_rng(1)
+    feature = np.round(rng.random(800), 2)
+    r = (feature < 0.2) | (rng.random(800) < 0.3)
+    never, reasons = overlap.without_overlap(r, {"f": feature})
+    assert never.sum() > 100
+    for other in (sign * scale * feature, feature + sign * 1e6, np.float32(feature).astype(float)):
+        found, said = overlap.without_overlap(r, {"f": other})
+        np.testing.assert_array_equal(found, never)
+        assert len(said) == len(reasons)

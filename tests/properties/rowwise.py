@@ -16,6 +16,7 @@ import numpy as np
 from lib import audit as A
 from lib import counterfactual as C
 from lib import privacy as V
+from lib import selective as L
 from lib import suitability as S
 
 #: What an argument is by its name: the forms that it is given in, and what must be refused in it.
@@ -95,8 +96,8 @@ def dyadic(values, parts=256):
 
 #: Increasing maps, which leave an acceptance score as good as it is.
 INCREASING = {
-    "times 1e-7": lambda s: s * 1e-7,
-    "times 1e7": lambda s: s * 1e7,
+    "times 1e-13 / 3": lambda s: s * (1e-13 / 3),
+    "times 1e13 / 7": lambda s: s * (1e13 / 7),
     "affine": lambda s: 3.0 * s - 7.0,
     "exp": lambda s: np.exp(s / 8),
     "arctan": lambda s: np.arctan(s / 8),
@@ -107,7 +108,7 @@ RANK, RANK_BOTH = {"score": RANKS}, {"score": RANKS, "other_score": RANKS}
 #: Features are as good in other units.
 UNITS = {
     f"times {c:g} plus {a:g}": lambda x, c=c, a=a: c * np.asarray(x) + a
-    for c, a in ((1e-7, 0.0), (1e7, 0.0), (1.0, 1000.0), (1e-100, 0.0))
+    for c, a in ((1e-13 / 3, 0.0), (1e13 / 7, 0.0), (1.0, 1000.1), (1e-100, 0.0))
 }
 MIRRORED = UNITS | {"times -1": lambda x: -np.asarray(x)}
 PLACES = np.array([2, 0, 3, 1])
@@ -142,6 +143,12 @@ add("selective.guaranteed_threshold", {**PAIR, "target": 0.7}, "correct score", 
 add("selective.private_threshold",
     {**PAIR, "target": 0.7, "thresholds": [0.25, 0.5, 1.0], "epsilon": 5.0, "rng": 0},
     "correct score", "thresholds")
+add("selective.private_threshold",
+    {**PAIR, "target": 0.7, "thresholds": [0.25, 0.5, 1.0], "epsilon": 5.0, "rng": 0},
+    "correct score", "thresholds", only="units",
+    call=lambda thresholds, **given: np.flatnonzero(
+        L.private_threshold(thresholds=thresholds, **given).threshold == np.asarray(thresholds)),
+    recode={"score thresholds": UNITS})
 add("selective.risk_areas", dict(loss=dyadic(rng.random(N)), score=SCORE, labels=LABELS),
     "loss score labels", recode=RANK, kinds={"labels": "group"})
 add("selective.gap_decomposition",
@@ -321,14 +328,15 @@ SHADOWS = dyadic(rng.normal(size=(60, 8)))
 INSIDE = rng.random((60, 8)) < 0.5
 SHADOWS = SHADOWS + INSIDE * np.arange(8) / 4
 add("audit.LiRA.score", dict(observed=SHADOWS[:9, 0], shadows=SHADOWS[:, 3], members=INSIDE[:, 3]),
-    "observed", "shadows members", call=A.LiRA().score, per_row="*")
+    "observed", "shadows members", call=A.LiRA().score, per_row="*",
+    recode={"observed shadows": MIRRORED})
 add("audit.Threshold.score",
     dict(observed=SHADOWS[:9, 0], shadows=SHADOWS[:, 3], members=INSIDE[:, 3]), "observed",
     call=A.Threshold().score, per_row="*")
 add("audit.select_worst", dict(shadows=SHADOWS, members=INSIDE, count=3), "shadows@1 members@1",
     per_row="1", but="0")
 add("audit.select_worst", dict(shadows=SHADOWS, members=INSIDE, count=3), "shadows members",
-    order="the first shadow models fit, the others test, as in P3")
+    order="the first shadow models fit, the others test, as in P3", recode={"shadows": MIRRORED})
 add("audit.one_run_guesses", dict(scores=rng.permutation(N) / 64, members=MEMBERS, guesses=20),
     "scores members", recode={"scores": RANKS})  # of scores that tie, chance decides
 CANARY_LABELS = (LABELS + rng.integers(1, 4, N)) % 4

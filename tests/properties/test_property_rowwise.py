@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -360,6 +361,49 @@ def test_units_and_codings_do_not_matter(row):
         for label, change in changes.items()
     ]
     assert_same(row, cases, rtol=row.rtol)
+
+
+#: Rows of nearest neighbours and trees, which decide by differences that single precision changes.
+JUMPS = ("make_estimator", "Forest", "SuperLearner")
+
+
+def on_a_grid(row, parts):
+    """The row with numbers that are multiples of 1 / parts, where that is no power of two."""
+    kinds = {"number", "unit"}
+    near = {
+        a: np.round(np.asarray(row.given[a]) * parts) / parts
+        for a, kind in row.kinds.items()
+        if kind in kinds
+    }
+    return near, replace(row, given={**row.given, **near})
+
+
+@each(row for row in WHOLE if {"number", "unit"} & set(row.kinds.values()))
+def test_the_precision_of_tenths_does_not_matter(row):
+    """In whatever type the same numbers come; and single precision decides as double does."""
+    near, double = on_a_grid(row, 10)
+    for kind in (np.float16, np.float32):
+        held = {a: values.astype(kind) for a, values in near.items()}
+        if "prior" in held:  # may not be zero
+            continue
+        up = replace(row, given={**row.given, **{a: v.astype(float) for a, v in held.items()}})
+        tensors = {a: torch.tensor(values) for a, values in held.items()}
+        assert_same(up, [(kind.__name__, held), ("tensors", tensors)])
+        if kind is np.float32 and not any(name in row.name for name in JUMPS):
+            assert_same(double, [("against double", held)], rtol=1e-4)
+
+
+@each(row for row in ROWS if row.recode and row.only != "order" and "SuperLearner" not in row.name)
+def test_units_of_twelfths_do_not_matter(row):
+    """Products and sums of them round, and what was equal is equal up to that."""
+    near, changed = on_a_grid(row, 12)
+    cases = [
+        (f"{which} {label}", {a: change(changed.given[a]) for a in which.split()})
+        for which, changes in row.recode.items()
+        for label, change in changes.items()
+        if set(which.split()) <= set(near)
+    ]
+    assert_same(changed, cases, rtol=row.rtol)
 
 
 # ------------------------------------------------------------------------------ domains

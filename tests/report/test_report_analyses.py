@@ -931,6 +931,43 @@ def test_a_rule_beside_a_coin_is_bounded_where_it_is_a_rule():
     assert found.values["counterfactual_least"] < truth < found.values["counterfactual_most"]
 
 
+@pytest.mark.parametrize(("scale", "middle"), [(1e-13, 0.0), (1e13 / 7, 0.0), (1.0, 1e6)])
+def test_a_rule_on_a_feature_is_found_in_whatever_unit(scale, middle):
+    rng = np.random.default_rng(9)
+    feature = np.round(rng.random(900), 2)
+    r = (feature < 0.2) | (rng.random(900) < 0.3)
+    arrays = {
+        "test_logits": rng.normal(size=(900, 2)),
+        "test_labels": rng.integers(0, 2, 900),
+        "test_abstained": r,
+    }
+    one, other = (
+        run_analysis("counterfactual", ModelPredictions(**arrays, test_features=x), SETTINGS).values
+        for x in (feature[:, None], middle + scale * feature[:, None])
+    )
+    assert 0.7 < one["answerable"] < 0.9
+    assert other["answerable"] == one["answerable"]
+    for end in ("counterfactual_least", "counterfactual_most"):
+        assert other[end] == pytest.approx(one[end], abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-10])
+def test_a_rule_of_a_model_that_is_never_sure_is_found(scale):
+    """Its probabilities are all but one half, and yet it abstains by them."""
+    rng = np.random.default_rng(10)
+    z = scale * rng.normal(size=(900, 2))
+    gap = np.abs(z[:, 0] - z[:, 1])
+    given = ModelPredictions(
+        test_logits=z,
+        test_labels=rng.integers(0, 2, 900),
+        test_abstained=gap < np.quantile(gap, 0.2),
+        test_features=rng.normal(size=(900, 1)),
+    )
+    found = run_analysis("counterfactual", given, SETTINGS)
+    assert "alone tells abstained from answered rows" in found.verdict
+    assert found.values["answerable"] == pytest.approx(0.8)
+
+
 def test_a_fitted_propensity_that_shows_a_rule_leaves_bounds(example):
     """A rule on the sum of two features: the warning is in the report, not on stderr."""
     x = np.random.default_rng(4).random((450, 2))

@@ -12,6 +12,7 @@ from test_guarantee import DESIGNS, GRID
 from lib import selective
 from lib.selective import private
 from lib.selective.private import _allowed
+from lib.ties import above, count_above
 
 CANDIDATES = np.append(-np.inf, np.linspace(0.05, 0.95, 19))
 
@@ -236,3 +237,29 @@ def test_extremes_end():
             np.ones(k, bool), np.arange(k), 1.0, [0.5], epsilon, level, rng=0
         )
         assert found.threshold in (None, 0.5)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_scores_on_a_candidate_are_not_above_it_in_whatever_precision(kind):
+    score = np.r_[np.full(400, 0.1), np.full(200, 0.05)].astype(kind)
+    correct = score > 0.07
+    for copy in (score, score.astype(np.float32), score.astype(float)):
+        found = [
+            selective.private_threshold(correct, copy, 0.9, [t], math.inf, rng=0).threshold
+            for t in (0.1, 0.07)
+        ]
+        if np.array_equal(copy.astype(float), score.astype(float)):
+            assert found == [None, 0.07]
+
+
+def test_a_point_changes_no_comparison_of_another():
+    """One number more, of another precision, leaves what is said of all others as it is."""
+    rng = np.random.default_rng(0)
+    score = np.round(rng.random(300), 1).astype(np.float32).astype(float)
+    grid = np.arange(10) / 10
+    alone = np.sum([count_above([s], grid) for s in score], axis=0)
+    np.testing.assert_array_equal(count_above(score, grid), alone)
+    for more in (0.1 + 1e-9, 0.5, math.inf, -math.inf):
+        with_one = count_above([*score, more], grid)
+        np.testing.assert_array_equal(with_one - alone, count_above([more], grid))
+    np.testing.assert_array_equal(alone, [above(score, t).sum() for t in grid])
