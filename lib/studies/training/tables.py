@@ -125,7 +125,7 @@ def accounting_table(
             ledger = PrivacyLedger((SampledGaussian(batch / n, sigma, steps),))
             row = {"setting": name, "epsilon": epsilon, "noise_multiplier": sigma}
             row |= {which: ledger.epsilon(1 / n, which) for which in ACCOUNTANTS}
-            row["saved"] = 1 - find(*arguments, accountant="pld", tolerance=3e-3) / sigma
+            row["saved"] = 1 - find(*arguments, accountant="pld") / sigma
             rows.append(row)
     return pd.DataFrame(rows)
 
