@@ -141,7 +141,8 @@ class Page:
         for kind, name in wanted:
             places = (s for s, patterns in names if any(p.fullmatch(name) for p in patterns))
             if source := next(places, None):
-                found.setdefault(source, []).append({"kind": kind, "name": name})
+                part = {"kind": kind, "name": name} | ({"aside": True} if kind == "table" else {})
+                found.setdefault(source, []).append(part)
         return found
 
     def html(self, part: Mapping[str, Any]) -> str:
