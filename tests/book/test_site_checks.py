@@ -222,7 +222,8 @@ def test_the_first_page_says_where_the_code_is(book):
 def test_footer_has_the_version_and_the_day_of_the_execution(book):
     (entry,) = (book.root / ".cache" / "book" / "one").glob("*.json")
     day = json.loads(entry.read_text())["finished"][:10]
-    assert f"Version {lib.__version__}. Computed {day} (UTC)." in book.page("one")
+    foot = f"Version {lib.__version__}. This page shows this build: profile quick, {day}, "
+    assert foot in book.page("one")
     assert f"Version {lib.__version__}. Computed " in book.page("search")
 
 

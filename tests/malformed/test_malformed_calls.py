@@ -78,7 +78,7 @@ REASONS = {
         training.TrainingResult runs.Outcome runs.StoredRun""",
     NOTHING: """
         report.needs data.canary_files data.load_digits
-        training.PosteriorTargets runs.hardware runs.python_version runs.progress
+        training.PosteriorTargets runs.check_cluster runs.hardware runs.python_version runs.progress
         data.fingerprints plot.style plot.new_figure""",
     OBJECTS: """
         suitability.tipping_point counterfactual.classification_quality_estimate report.explain

@@ -443,6 +443,14 @@ def ranking_disagreements(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["epsilon", "metric", "pairs", "disagree", "example"])
 
 
+def _needed(pair: Sequence[np.ndarray], difference: float) -> float:
+    """Points that a pair of predictions calls for; infinite where nothing tells them apart."""
+    try:
+        return float(points_needed(*pair, difference=difference))
+    except ValueError:  # a pilot in which nothing varies, or no difference
+        return math.inf
+
+
 def needed_points(panel: Panel) -> pd.DataFrame:
     """Evaluation points that tell each method from SR (power 80%, level 5%)."""
     rows = []
@@ -453,7 +461,7 @@ def needed_points(panel: Panel) -> pd.DataFrame:
         typical = float((a.by_seed(score) - b.by_seed(score)).mean())
         error = a.by_seed(lambda c, s: estimate(c, s).standard_error).mean()
         pairs = zip(a.correct, a.score, b.correct, b.score, strict=True)
-        points = [points_needed(*pair, difference=typical) for pair in pairs]
+        points = [_needed(pair, typical) for pair in pairs]
         rows.append((method, epsilon, typical, error, float(np.median(points))))
     return pd.DataFrame(
         rows, columns=["method", "epsilon", "difference", "standard error", "points"]
