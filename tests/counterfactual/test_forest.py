@@ -211,7 +211,7 @@ def test_as_an_estimator():
     reordered = np.asfortranarray(x)
     other = ForestRegressor(9, random_state=4).fit(reordered, y)
     np.testing.assert_array_equal(other.predict(np.asfortranarray(new)), first.predict(new))
-    with pytest.raises(ValueError, match=r"features"):
+    with pytest.raises(ValueError, match=r"X must have 2 columns"):
         first.predict(x[:, :1])
     with pytest.raises(ValueError, match="NaN"):
         ForestRegressor().fit(np.where(x > 1, np.nan, x), y)
