@@ -22,7 +22,6 @@ _ROUNDING, _FLOOR = 1e-6, 1e-12
 EXPLAINED = {
     "P2-F4-no-error-beyond-3": "a count over all shuffles of the run: one in the build, twenty "
     "in the record",
-    "P1-S3-sqrt-budget": "recorded before the accountants were corrected",
 }
 
 
