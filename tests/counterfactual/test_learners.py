@@ -287,7 +287,7 @@ def test_as_an_estimator():
         np.testing.assert_array_equal(level[0], level[1])
         np.testing.assert_array_equal(fitted[0].predict(x), fitted[1].predict(x))
         assert (level[0] != level[2]).any()
-        with pytest.raises(ValueError, match="features"):
+        with pytest.raises(ValueError, match="X must have 2 columns"):
             fitted[0].predict(x[:, :1])
         with pytest.raises(ValueError, match="NaN"):
             clone(learner).fit(np.where(x > 0.9, np.nan, x), target)

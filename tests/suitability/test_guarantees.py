@@ -472,7 +472,7 @@ RNG = np.random.default_rng(0)
     ("call", "message"),
     [
         (lambda: calibration_offset([0.5, 1.1], Y[:2]), r"estimated must be in \[0, 1\], got 1.1"),
-        (lambda: calibration_offset(Y, Y), "estimated must be real numbers"),
+        (lambda: calibration_offset(Y, C), "correct must be booleans, or 0 and 1"),
         (lambda: corrected_margin(0, [0, 0], [0] * 3), "must have shapes that broadcast"),
         (lambda: adjusted_margin(0, C, Y, C, Y, level=0.5), "level must be.*got 0.5"),
         (lambda: prediction_powered_test([1], C, C, Y), "test_correct must have shape"),

@@ -147,11 +147,9 @@ def test_shift_and_order_of_classes():
     "bad",
     [
         [[1.0]],
-        [[True, False]],
         3.0,
         [["1", "2"]],
         pd.DataFrame({"a": ["1"], "b": [2.0]}),
-        pd.DataFrame({"a": [True], "b": [2.0]}),
         pd.DataFrame({"a": pd.array([None], dtype="Int64"), "b": [2.0]}),
         [[1e200, 0.0]],
     ],

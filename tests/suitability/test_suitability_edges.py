@@ -33,7 +33,7 @@ A_SAMPLE = "must be real numbers of shape (n,), n at least 2, got"
 IN = "must be a number in"
 groups = equivalence_between_groups
 IN_FULL = [
-    (as_matrix, ("x", FRAME.assign(c=["1", "2"], d=[True, False])),
+    (as_matrix, ("x", FRAME.assign(c=["1", "2"], d=[1j, 2])),
      "x must be real numbers, got other types in c, d"),
     (as_flags, ("y", ["0", "1"], 2), "y must be booleans, or 0 and 1, got <U1 values"),
     *[(moments, {name: value}, f"{name} must be finite, got {value}")
@@ -44,7 +44,7 @@ IN_FULL = [
     (moments, {"mean_test": [0.5, NAN, INF]}, "mean_test must be finite, got nan"),
     (non_inferiority_test, (X, [[1.0]]), f"user {A_SAMPLE} float64 of shape (1, 1)"),
     (non_inferiority_test, ([0.5], X), f"test {A_SAMPLE} float64 of shape (1,)"),
-    (non_inferiority_test, (X, [True, False]), f"user {A_SAMPLE} bool of shape (2,)"),
+    (non_inferiority_test, (X, [1j, 0j]), f"user {A_SAMPLE} complex128 of shape (2,)"),
     (non_inferiority_test, ([0.5, INF, NAN], X), "test must be finite, got inf"),
     (non_inferiority_test, (X, X, -1), f"margin {IN} (-1, 1), got -1"),
     (equivalence_test, (X, X, 1), f"margin {IN} (0, 1), got 1"),
