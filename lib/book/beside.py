@@ -21,7 +21,7 @@ _ROUNDING, _FLOOR = 1e-6, 1e-12
 #: Claims whose values may lie farther apart, and why.
 EXPLAINED = {
     "P2-F4-no-error-beyond-3": "a count over all shuffles of the run: one in the build, twenty "
-    "in the record",
+    "in the record"
 }
 
 
