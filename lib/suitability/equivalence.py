@@ -1,5 +1,6 @@
 """Equivalence: is mean estimated correctness the same up to a margin, for data or for groups."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from lib.suitability.noninferiority import (
     as_sample,
     as_samples,
     as_varied,
-    melded_p_value,
+    melded,
     welch_non_inferiority,
     zeros_and_ones,
 )
@@ -78,7 +79,7 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     """Test H0: ``|mu_test - mu_user| > m`` against H1: ``|mu_test - mu_user| <= m``.
 
     Two one-sided tests at level alpha: :func:`lib.suitability.non_inferiority_test`, Welch's or
-    that of zeros and ones, and the same test with the roles exchanged. Equivalence is concluded
+    that of few values that vary, and the same with the roles exchanged. Equivalence is concluded
     when both reject, which needs no correction, as both null hypotheses have to be false.
 
     Parameters
@@ -110,9 +111,10 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     lower, upper, dof = _two_tests(*moments, margin)
     difference = float(a.mean() - b.mean())
     p_lower, p_upper = float(lower[1]), float(upper[1])
-    if zeros_and_ones(a) and zeros_and_ones(b):
-        p_lower, p_upper = melded_p_value(b, a, margin), melded_p_value(a, b, margin)
-        interval = -_melded_limit(b, a, alpha), _melded_limit(a, b, alpha)
+    below, above = melded(b, a), melded(a, b)
+    if below is not None and above is not None:
+        p_lower, p_upper = below(margin), above(margin)
+        interval = -_melded_limit(below, alpha), _melded_limit(above, alpha)
     else:
         total = moments[0][1] / len(a) + moments[1][1] / len(b)
         reach = float(special.stdtrit(dof, 1 - alpha) * np.sqrt(total))
@@ -129,11 +131,11 @@ def equivalence_test(test: Any, user: Any, margin: float, alpha: float = 0.05) -
     )
 
 
-def _melded_limit(test: np.ndarray, user: np.ndarray, alpha: float) -> float:
+def _melded_limit(of_margin: Callable[[float], float], alpha: float) -> float:
     """Upper limit for mu_test - mu_user: the margin at which the p-value is alpha."""
 
     def spare(margin: float) -> float:
-        return melded_p_value(test, user, margin) - alpha
+        return of_margin(margin) - alpha
 
     return 1.0 if spare(1) > 0 else float(optimize.brentq(spare, -1, 1, xtol=1e-12))
 
@@ -211,9 +213,9 @@ def equivalence_between_groups(
     lower, upper, _ = _two_tests(*((mean[i], variance[i], n[i]) for i in (a, b)), margin)
     p_value = np.maximum(lower[1], upper[1])
     for row, (i, j) in enumerate(zip(a, b, strict=True)):
-        pair = samples[i], samples[j]
-        if all(map(zeros_and_ones, pair)):
-            p_value[row] = max(melded_p_value(*p, margin) for p in (pair, pair[::-1]))
+        both = melded(samples[i], samples[j]), melded(samples[j], samples[i])
+        if None not in both:
+            p_value[row] = max(of_margin(margin) for of_margin in both)
     p_holm = _holm(p_value)
     table = pd.DataFrame(
         {

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.suitability import non_inferiority_test, welch_non_inferiority
+from lib.suitability import equivalence_test, non_inferiority_test, welch_non_inferiority
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05, -0.1])
@@ -166,3 +166,54 @@ def test_all_right_or_all_wrong_samples_have_limits_too():
     assert non_inferiority_test(wrong, right).p_value < 1e-20
     assert non_inferiority_test(right, wrong, 0.5).p_value == 1.0
     assert non_inferiority_test(wrong, np.zeros(20), 0.0).p_value == pytest.approx(1.0)
+
+
+FEW = [  # low, high, test and user rows, rare share of test rows, margin
+    (0.01, 0.99, 1000, 50, 0.01, 0.05),
+    (0.3, 0.95, 1000, 100, 0.005, 0.02),
+    (0.05, 0.9, 2000, 20, 0.02, 0.0),
+    (0.01, 0.99, 200, 200, 0.02, 0.0),
+    (0.2, 0.97, 500, 1000, 0.004, 0.0),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "n", "m", "rare", "margin"), FEW)
+def test_level_where_few_values_vary(low, high, n, m, rare, margin):
+    """At the boundary; samples in which nothing varies are refused, and conclude nothing."""
+    rng, trials, rejected, by_welch = np.random.default_rng([n, m]), 300, 0, 0
+    for _ in range(trials):
+        test = np.where(rng.random(n) < rare, low, high)
+        user = np.where(rng.random(m) < rare + margin / (high - low), low, high)
+        if np.ptp(test) and np.ptp(user):
+            rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
+            found = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
+            by_welch += found.pvalue <= 0.05
+    assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
+    if (n, m) == (1000, 50):
+        assert by_welch > stats.binom.ppf(0.999, trials, 0.05)
+
+
+def test_few_values_that_vary_still_decide():
+    """Not by refusing everything, and like zeros and ones where they are next to these."""
+    test, user = np.full(2000, 0.95), np.full(1000, 0.96)
+    test[:20], user[:5] = 0.2, 0.3
+    assert non_inferiority_test(test, user, 0.05).p_value < 0.001
+    assert non_inferiority_test(test, user - 0.2, 0.05).p_value > 0.999
+    p = [non_inferiority_test(test, user, m).p_value for m in np.linspace(-0.2, 0.3, 26)]
+    assert np.all(np.diff(p) <= 1e-12)
+    counted = np.r_[np.zeros(8), np.ones(392)], np.r_[np.zeros(3), np.ones(97)]
+    near = [np.clip(sample, 1e-9, 1) for sample in counted]
+    for margin in (0.0, 0.02, 0.05):
+        exact = non_inferiority_test(*counted, margin).p_value
+        assert exact <= non_inferiority_test(*near, margin).p_value * 1.02 <= 2 * exact + 0.02
+
+
+def test_equivalence_where_few_values_vary():
+    test, user = np.full(600, 0.95), np.full(300, 0.96)
+    test[:6], user[:2] = 0.2, 0.3
+    found = equivalence_test(test, user, 0.1)
+    low, high = found.interval
+    assert low < found.difference < high
+    assert found.p_value == max(found.p_lower, found.p_upper) < 0.05
+    assert non_inferiority_test(test, user, high).p_value == pytest.approx(0.05, abs=1e-6)
+    assert non_inferiority_test(user, test, -low).p_value == pytest.approx(0.05, abs=1e-6)

@@ -18,8 +18,8 @@ from lib.studies.suitability.experiment import (
     metrics_table,
 )
 from lib.suitability.estimator import CorrectnessEstimator
+from lib.suitability.filter import welch_decision
 from lib.suitability.guarantees import adjusted_margin
-from lib.suitability.noninferiority import non_inferiority_test
 
 
 def calibrate_on_target(estimates: Any, correct: Any) -> np.ndarray:
@@ -126,7 +126,7 @@ def evaluate_with_labels(
             )
             # Nothing is suitable with a margin of -1 or less; everything with one of 1 or more.
             welch = {
-                name: non_inferiority_test(test, user, float(np.clip(m, -1 + 1e-9, 1 - 1e-9)))
+                name: welch_decision(test, user, float(np.clip(m, -1 + 1e-9, 1 - 1e-9)), alpha)
                 for name, m in (
                     ("unadjusted", margin),
                     ("plug-in", adjusted.value),

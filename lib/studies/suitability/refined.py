@@ -19,8 +19,7 @@ from lib.studies.suitability.experiment import (
 )
 from lib.studies.suitability.panel import StudyRun, load_study
 from lib.suitability.estimator import CorrectnessEstimator, standardiser
-from lib.suitability.filter import Array
-from lib.suitability.noninferiority import non_inferiority_test
+from lib.suitability.filter import Array, welch_decision
 from lib.suitability.refined import RefinedFilter
 from lib.suitability.signals import SIGNAL_NAMES
 from lib.ties import first_largest
@@ -131,7 +130,7 @@ def evaluate_more_data(splits: Splits, tasks: Sequence[Task], margin: float = 0.
             rows.append(
                 {
                     "test_fold": j,
-                    "p_value": non_inferiority_test(test, user, margin).p_value,
+                    "p_value": welch_decision(test, user, margin, 0.05).p_value,
                     "test_accuracy": test_accuracy,
                     "user_accuracy": user_accuracy,
                     "truth": bool(is_suitable(test_accuracy, user_accuracy, margin)),
