@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import optimize, special, stats
 
 __all__ = [
+    "FEW",
     "MeanInterval",
     "few_vary",
     "gaffke_limit",
@@ -21,7 +22,8 @@ __all__ = [
     "mean_interval",
 ]
 
-_SKEWED = 0.2  # standardized third moment over the square root of n
+#: Skewness of a mean above which few values vary: standardized third moment over the root of n.
+FEW = 0.2
 _FEWEST = 10.0  # n over the standardized fourth moment
 
 Array = npt.NDArray[np.float64]
@@ -72,7 +74,7 @@ def few_vary(centred: npt.NDArray[np.float64], least: int = 0) -> tuple[bool, fl
     second = float(squares.mean())
     skewness = float((squares * x).mean()) / second**1.5 / math.sqrt(n)
     effective = n * second**2 / float((squares * squares).mean())
-    few = n < least or abs(skewness) > _SKEWED or effective < _FEWEST
+    few = n < least or abs(skewness) > FEW or effective < _FEWEST
     return few, skewness, effective
 
 
@@ -246,6 +248,8 @@ def gaffke_limit(values: Array, unseen: float, weight: float, alpha: float) -> f
         left, right = right, right + 2.0
     while left > -300 and at(left)[1] < goal:
         left, right = left - 2.0, left
+    if at(right)[1] > goal:  # beyond what floats tell
+        return low
     root = optimize.brentq(lambda x: at(x)[1] - goal, left, right, xtol=1e-9, rtol=1e-12)
     return low + scale * at(root)[0]
 
@@ -278,5 +282,7 @@ def gaffke_tail(values: Array, unseen: float, weight: float, mean: float) -> flo
     right = 0.0
     while right < 300 and at(right)[0] > goal:
         right += 5.0
+    if at(right)[0] > goal:
+        return 0.0
     root = optimize.brentq(lambda x: at(x)[0] - goal, -30.0, right, xtol=1e-12)
     return math.exp(at(root)[1])

@@ -186,7 +186,10 @@ Columns = list[Any] | int
 def columns_of(name: str, table: Any) -> Columns:
     """What later tables are matched with: the names of a data frame's columns, or their number."""
     if not isinstance(table, pd.DataFrame):
-        return as_array(name, table).shape[1]
+        shape = as_array(name, table).shape
+        if len(shape) != 2:
+            raise ValueError(f"{name} must have shape (n, columns), got shape {shape}")
+        return shape[1]
     if not table.columns.is_unique:
         twice = list(table.columns[table.columns.duplicated()].unique())
         raise ValueError(f"{name} must have distinct column names, got {twice} more than once")
@@ -212,7 +215,7 @@ def matched(name: str, table: Any, columns: Columns) -> Any:
                 f"{name} must have the columns {', '.join(map(str, columns))}, got "
                 f"{', '.join(map(str, given))}"
             )
-        return table[columns]
+        return table.reindex(columns=columns)  # names may be booleans, which would choose rows
     shape = as_array(name, table).shape
     count = columns if isinstance(columns, int) else len(columns)
     if len(shape) == 2 and shape[1] != count:

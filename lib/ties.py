@@ -199,8 +199,10 @@ def at_least(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
 def above(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     """Whether numbers are above a threshold by more than rounding; each is judged by itself.
 
-    Other than in :func:`at_least`, a number's precision is its own and not that of all: one number
-    more or less changes what is said of no other, as privacy needs.
+    Equal is what double precision cannot tell from the threshold, and what single or half
+    precision makes of it, unless that has seven binary digits or less.  Other than in
+    :func:`at_least`, the other numbers do not matter: one more or less changes what is said of no
+    other, as privacy needs.
 
     Parameters
     ----------
@@ -220,7 +222,8 @@ def above(values: npt.ArrayLike, threshold: float) -> npt.NDArray[np.bool_]:
     ([False, True], [True, False])
     """
     array = np.asarray(values).astype(float)
-    return array > _raised(np.float64(threshold), _own_precision(array))
+    bar, *near = _raised(np.float64(threshold))
+    return (array > bar) & ~np.isin(array, near)
 
 
 def count_above(values: npt.ArrayLike, thresholds: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -242,25 +245,27 @@ def count_above(values: npt.ArrayLike, thresholds: npt.ArrayLike) -> npt.NDArray
     >>> count_above(np.float32([0.1, 0.2]), [0.0, 0.1, 0.3]).tolist()
     [2, 1, 0]
     """
-    array, limits = np.asarray(values).astype(float), np.asarray(thresholds, dtype=float)
-    within, found = _own_precision(array), np.zeros(limits.shape, dtype=np.int64)
-    for reach in (_DOUBLE, _SINGLE, _HALF):
-        part = np.sort(array[within == reach])
-        found += len(part) - np.searchsorted(part, _raised(limits, reach), side="right")
-    return found
+    array = np.sort(np.asarray(values).astype(float))
+    bar, single, half = _raised(np.asarray(thresholds, dtype=float))
+    found = len(array) - np.searchsorted(array, bar, side="right")
+    for near, counts in ((single, single > bar), (half, (half > bar) & (half != single))):
+        places = (np.searchsorted(array, near, side=side) for side in ("left", "right"))
+        first, last = places
+        found -= np.where(counts, last - first, 0)
+    return found.astype(np.int64)
 
 
-def _own_precision(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Of each number, as :func:`precision` has it with ``half=True`` for an array of it alone."""
+def _raised(limits: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
+    """Thresholds, raised by rounding, and what single and half precision make of them.
+
+    Of the latter none that have seven binary digits or less, such as 0.75: these are themselves.
+    """
+    bar = limits + _DOUBLE * np.where(np.isinf(limits), 0.0, np.abs(limits))
     with np.errstate(over="ignore", under="ignore"):
-        exact = np.rint(2 * array) == 2 * array
-        half, single = (array.astype(t) == array for t in (np.float16, np.float32))
-    return np.select([exact, half, single], [_DOUBLE, _HALF, _SINGLE], _DOUBLE)
-
-
-def _raised(limits: npt.NDArray, reach: npt.ArrayLike) -> npt.NDArray:
-    """Thresholds and how far rounding reaches from them; infinite ones stay."""
-    return limits + reach * np.where(np.isinf(limits), 0.0, np.abs(limits))
+        near = [limits.astype(t).astype(float) for t in (np.float32, np.float16)]
+    digits = [np.frexp(each)[0] * 128 for each in near]
+    itself = [~np.isfinite(d) | (np.rint(d) == d) for d in digits]
+    return bar, *(np.where(own, limits, each) for own, each in zip(itself, near, strict=True))
 
 
 def bin_index(

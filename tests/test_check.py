@@ -28,6 +28,8 @@ from lib.check import (
     as_unit,
     as_vector,
     check_delta,
+    columns_of,
+    matched,
     require_choice,
     same_rows,
 )
@@ -336,3 +338,10 @@ def test_one_row_per_training_in_a_list_and_in_a_table():
     with pytest.raises(ValueError, match="score must have the index of correct"):
         compare_over_seeds(**given | {"correct": table}, **others)
     assert compare_over_seeds(**given | {"correct": table[points]}, **others) is not None
+
+
+def test_columns_may_be_called_true_and_false():
+    table = pd.DataFrame({True: [1, 2, 5], False: [3, 4, 6]})
+    assert matched("x", table, [False, True]).to_numpy().tolist() == [[3, 1], [4, 2], [6, 5]]
+    with pytest.raises(ValueError, match=r"x must have shape \(n, columns\), got shape \(3,\)"):
+        columns_of("x", [1, 2, 3])

@@ -21,3 +21,8 @@ def test_limits_have_no_unit(scale):
         assert other.bounds == one.bounds
         assert other.low / scale == pytest.approx(one.low, rel=1e-9)
         assert other.high / scale == pytest.approx(one.high, rel=1e-9)
+
+
+def test_levels_that_floats_cannot_tell():
+    assert gaffke_limit(np.array([1.0]), 0.0, 1.0, 1e-200) == 0.0
+    assert gaffke_tail(np.r_[np.ones(5), 0.5], 0.0, 1.0, 1e-140) == 0.0

@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 
 from lib.studies.interplay import tables as studies
-from lib.ties import at_least, bin_index, dense_ranks, first_largest, first_smallest, group_starts
+from lib.ties import (
+    above,
+    at_least,
+    bin_index,
+    count_above,
+    dense_ranks,
+    first_largest,
+    first_smallest,
+    group_starts,
+)
 
 SUM = 0.1 + 0.2  # 0.30000000000000004
 
@@ -108,3 +117,18 @@ def test_edges_of_bins_are_met_up_to_rounding(bins, dtype):
     inside = (k[:-1] + np.array([[1e-5], [0.5], [1 - 1e-5]])) / bins
     for closed in ("right", "left"):
         assert np.array_equal(bin_index(inside, bins, closed), np.broadcast_to(k[:-1], (3, bins)))
+
+
+def test_above_is_what_is_larger_but_for_rounding():
+    assert above([0.7499, 0.75, 0.7501], 0.7498).all()  # 0.75 is exact in half precision, too
+    assert above([np.inf, 1e300, -np.inf], 1e6).tolist() == [True, True, False]
+    rng = np.random.default_rng(0)
+    votes, grid = rng.integers(0, 9, 200) / 8, np.r_[-np.inf, np.arange(10) / 8 - 1e-4, 0.1, 0.5]
+    for dtype in (np.float16, np.float32, np.float64):
+        values = np.r_[votes, rng.integers(0, 11, 200) / 10].astype(dtype)
+        found = count_above(values, grid)
+        assert found.tolist() == [int(above(values, limit).sum()) for limit in grid]
+        exact = [(values.astype(float) > limit + 1e-3).sum() for limit in grid]
+        close = [(np.abs(values.astype(float) - limit) <= 1e-3).sum() for limit in grid]
+        assert np.all((exact <= found) & (found <= np.add(exact, close)))
+    assert count_above([0.75] * 10, [0.7498]).tolist() == [10]

@@ -20,7 +20,7 @@ from lib.book.chapters import (
     parameter_files,
     profile_parameters,
 )
-from lib.book.execute import BuildError, execute_chapter, is_recorded
+from lib.book.execute import USER_ERRORS, BuildError, execute_chapter, is_recorded
 from lib.book.records import read_records, run_name, write_record
 from lib.book.unchanged import NOTED, is_unchanged, state_of_sources
 from lib.book.words import duration_text
@@ -81,7 +81,7 @@ def _record(book: Path, names: list[str], profile: str) -> int:
             given = profile_parameters(book.parent / "params", profile, name)
             if not is_recorded(path, profile, name, given):
                 print(write_record(book, execute_chapter(path, profile, given), name), flush=True)
-        except (BuildError, ValueError) as error:
+        except (BuildError, *USER_ERRORS) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             status = 1
     return status

@@ -129,10 +129,12 @@ def _made(book: Path, out: Path, entries: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """All files below a folder, by their paths in it."""
-    found = {}
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _MADE]
+    """All files below a folder, by their paths in it; linked folders too, each once."""
+    found, seen = {}, {os.path.realpath(folder)}
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = {name: os.path.realpath(Path(place, name)) for name in folders}
+        folders[:] = [n for n in folders if n not in _MADE and real[n] not in seen]
+        seen |= {real[name] for name in folders}
         paths = (Path(place, name) for name in names)
         found |= {p.relative_to(folder).as_posix(): p for p in paths if p.is_file()}
     return found

@@ -71,7 +71,7 @@ def needed(*modules: str) -> Needed:
 def needed_by(code: Iterable[str], *modules: str) -> Needed:
     """What pieces of Python code need of ``lib``, and modules by whose help they are run."""
     try:
-        found = [each for text in code for each in _imports(text)]
+        found = list(_imports("\n".join(code)))  # cells know each other's names
     except SyntaxError:  # a command of IPython: who knows what it runs
         found = _everything()
     return _follow([*found, *(Import(module) for module in modules)])
@@ -122,7 +122,7 @@ def _imports(text: str) -> Iterator[Import]:
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     if words & (_COMPUTED | _RUN) or attributes & _COMPUTED:
         yield from _everything()
-    packages: dict[str, str] = {}
+    packages: dict[str, set[str]] = {}
     parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
@@ -131,11 +131,13 @@ def _imports(text: str) -> Iterator[Import]:
             for alias in node.names if node.module.partition(".")[0] == "lib" else ():
                 whole = f"{node.module}.{alias.name}"
                 if _is_package(whole) and not words & _ALL_NAMES:
-                    packages[alias.asname or alias.name] = whole
+                    packages.setdefault(alias.asname or alias.name, set()).add(whole)
                 else:
                     yield Import(node.module, alias.name)
         elif isinstance(node, ast.Import):
             yield from (Import(a.name) for a in node.names if a.name.startswith("lib."))
+            if any(a.name.partition(".")[0] == "lib" and a.asname for a in node.names):
+                yield from _everything()
         elif isinstance(node, ast.Attribute) and "lib" in words:  # after ``import lib``
             yield from _named_in(ast.unparse(node) if id(node) not in parts else "")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -164,12 +166,12 @@ def _named_in(text: str) -> Iterator[Import]:
         yield Import(f"{name}.__main__")
 
 
-def _used(nodes: Iterable[ast.AST], packages: Mapping[str, str]) -> Iterator[Import]:
+def _used(nodes: Iterable[ast.AST], packages: Mapping[str, set[str]]) -> Iterator[Import]:
     """Of packages that code has by a name: what it asks of them; all, if it hands them around."""
     asked = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in packages:
-            yield Import(packages[node.id], asked.get(id(node)))
+            yield from (Import(p, asked.get(id(node))) for p in sorted(packages[node.id]))
 
 
 def _is_package(module: str) -> bool:

@@ -67,8 +67,8 @@ def private_threshold(
     queries AboveThreshold with one-sided noise spends epsilon: if they rise, moving R by one undoes
     what happens below the threshold that is returned, at the price of epsilon / 2, and N at this
     threshold pays as much again; if they fall, N alone pays.  Noise and counts are integers: no
-    rounding tells of them.  How far a score may be rounded is told by that score alone, so that
-    another point changes no other comparison.
+    rounding tells of them.  Whether a score is a threshold up to rounding is told by these two
+    alone, so that another point changes no other comparison.
 
     References
     ----------

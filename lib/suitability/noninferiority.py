@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from lib.bounds import few_vary, gaffke_limit, gaffke_tail
+from lib.bounds import FEW, few_vary, gaffke_limit, gaffke_tail
 from lib.check import as_array, as_number
 
 # Relative; sums over many rows may err by that much.
@@ -188,7 +188,7 @@ def melded(test: np.ndarray, user: np.ndarray) -> Callable[[float], float] | Non
     if all(map(zeros_and_ones, samples)):
         return partial(melded_p_value, test, user)
     inside = all(((sample >= 0) & (sample <= 1)).all() for sample in samples)
-    if not inside or not any(map(_is_rare, samples)):
+    if not inside or not _is_rare(*samples):
         return None
     z = np.linspace(0, 5, 21)  # of the limits above the middle; those below count as the middle
     weights = np.exp(-z * z / 2)
@@ -203,10 +203,19 @@ def melded(test: np.ndarray, user: np.ndarray) -> Callable[[float], float] | Non
     return lambda margin: float(weights @ [chance(each - margin) for each in most])
 
 
-def _is_rare(sample: np.ndarray) -> bool:
-    """Whether it differs from its mean in few rows and in these by much: skewness above 2."""
-    few, skewness, _ = few_vary(sample - sample.mean())
-    return few and abs(skewness) * math.sqrt(len(sample)) > _SKEWED
+def _is_rare(*samples: np.ndarray) -> bool:
+    """Whether values differ from their mean in few rows and in these by much: skewness above 2.
+
+    A sample without a rare value does not show that there are any: the other one tells, as if it
+    had as few rows.
+    """
+    least = min(map(len, samples))
+    for sample in samples:
+        few, skewness, _ = few_vary(sample - sample.mean())
+        skewed = abs(skewness) * math.sqrt(len(sample))
+        if skewed > _SKEWED and (few or skewed > FEW * math.sqrt(least)):
+            return True
+    return False
 
 
 def melded_p_value(test: np.ndarray, user: np.ndarray, margin: float) -> float:

@@ -271,3 +271,14 @@ def test_importing_a_module_changes_no_other():
             odd = isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
             odd |= isinstance(node, (ast.For, ast.While, ast.If))
             assert not odd, f"{path}, line {node.lineno}: {ast.unparse(node)[:60]}"
+
+
+def test_cells_know_what_others_import():
+    whole = needed_by(["from lib import audit\naudit.Trials\n"])
+    assert needed_by(["from lib import audit\n", "audit.Trials\n"]) == whole
+    assert "lib.audit.counts" in whole.modules
+    everything = set(needed_by(["import lib as library\nlibrary.audit.Trials\n"]).modules)
+    assert everything >= {"lib.audit.counts", "lib.studies.audit", "lib.check"}
+    both = "def f():\n    from lib import data\n    return data.load_digits\n\n\n"
+    both += "def g():\n    from lib.studies import audit as data\n    return data.x\n"
+    assert {"lib.data.digits", "lib.studies.audit"} <= set(needed_by([both]).modules)

@@ -217,3 +217,18 @@ def test_equivalence_where_few_values_vary():
     assert found.p_value == max(found.p_lower, found.p_upper) < 0.05
     assert non_inferiority_test(test, user, high).p_value == pytest.approx(0.05, abs=1e-6)
     assert non_inferiority_test(user, test, -low).p_value == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.02])
+def test_level_where_only_many_test_rows_show_the_rare_value(margin):
+    """Of 50 user rows most samples hold none of it, and vary as if there were no such value."""
+
+    def draw(n, rare):
+        return np.where(rng.random(n) < rare, 0.01, 0.99 - 1e-3 * rng.random(n))
+
+    rng, trials, rejected = np.random.default_rng(5), 300, 0
+    test = draw(5000, 0.01)
+    for _ in range(trials):
+        user = draw(50, 0.01 + margin / 0.9795)
+        rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
+    assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
