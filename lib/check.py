@@ -51,8 +51,7 @@ def as_array(name: str, values: Any) -> npt.NDArray[Any]:
     """
     if _holds_parts(values):
         values = _stacked(name, values)
-    hidden = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
-    if hidden:
+    if isinstance(values, np.ma.MaskedArray) and (hidden := int(np.ma.getmaskarray(values).sum())):
         raise ValueError(
             f"{name} must not have masked values, got {hidden}; leave out their rows everywhere"
         )
