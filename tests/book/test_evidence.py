@@ -334,3 +334,21 @@ def test_records_are_judged_at_the_scale_of_what_stood_in_for_parameters():
     run = {"verdicts": [once], "parameters": {"epochs": 0.0}, "used": {"epochs": 25.7}}
     assert judged_anew({"A": claim}, run)["verdicts"] == [once]
     assert "epochs = 25.7 instead of 200" in once["reason"]
+
+
+def test_data_that_cannot_be_had_stop_one_chapter_alone(tmp_path, capsys, monkeypatch):
+    names = {"book/_toc.yml": "format: jb-book\nroot: one\nchapters:\n- file: two\n"}
+    for chapter in ("one", "two"):
+        names[f"book/{chapter}.py"] = '# %% tags=["parameters"]\nn: int = 1  # [1, 9] a\n'
+        names[f"params/gpu/{chapter}.yml"] = "n: 5\n"
+    for name, text in names.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def execute(path, *_):
+        raise NotADirectoryError(f"COMPANION_DATA is no folder, asked by {path.stem}")
+
+    monkeypatch.setattr("lib.book.__main__.execute_chapter", execute)
+    assert main(["record", "--profile", "gpu", "--book", f"{tmp_path}/book"]) == 1
+    said = capsys.readouterr().err
+    assert all(f"asked by {name}" in said for name in ("one", "two"))
