@@ -136,7 +136,7 @@ def _imports(text: str) -> Iterator[Import]:
                     yield Import(node.module, alias.name)
         elif isinstance(node, ast.Import):
             yield from (Import(a.name) for a in node.names if a.name.startswith("lib."))
-            if any(a.name.partition(".")[0] == "lib" and a.asname for a in node.names):
+            if any(a.name == "lib" and a.asname for a in node.names):
                 yield from _everything()
         elif isinstance(node, ast.Attribute) and "lib" in words:  # after ``import lib``
             yield from _named_in(ast.unparse(node) if id(node) not in parts else "")
