@@ -522,7 +522,7 @@ chapter.values(allowed=1 - level, delta=delta)
 # ## How fast, and how exact?
 #
 # The authors publish their program as `privacy-estimates`. [Compared with other
-# software](benchmarks.md) has both on the same counts: the ends differ by the peer's tolerance
+# software](maintainers.md) has both on the same counts: the ends differ by the peer's tolerance
 # ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability), ours are exact to about $10^{-10}$ in
 # probability, and a sweep over all thresholds of a ROC curve is timed there, too.
 #

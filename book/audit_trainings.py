@@ -151,7 +151,7 @@ chapter.note(
 # - Let the attack see more before you train more models: all steps instead of the final weights, or
 #   many canaries in one training ({py:obj}`lib.audit.one_run_epsilon`).
 # - Hold the scores against the whole curve that is proven, not one $\epsilon$:
-#   [What is proven, and what attacks reach](curves.py).
+#   [What is proven, and what attacks reach](beyond/curves.py).
 # - The whole list is on the page before: [If you audit tomorrow](audit.py).
 #
 # ## For those who go on

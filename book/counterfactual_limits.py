@@ -13,7 +13,7 @@
 #
 # Here are the diagnostics of an estimate, bounds where its assumptions fail, intervals that may be
 # looked at while data arrive, and P4's {cite}`choe2023counterfactually` scenarios on real images
-# whose labels are known. The page ends with a report on two services of your own.
+# whose labels are known. [Your own model](your_model.py) has a report on two services of yours.
 
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
@@ -35,9 +35,7 @@ image_train: int = 2000  # [100, 50000] other images that classifiers learn from
 image_points: int = 2000  # [100, 10000] images that they are compared on
 linear_draws: int = 20  # [1, 100000] draws of abstentions, linear learners
 super_draws: int = 1  # [0, 100000] draws, super learner
-services: str = ""  # any path of a CSV file with two services of your own; empty: the example
-services_learner: str = "super"  # {linear, forest, super} learner for the services
-margin: float = 0.03  # [0, 1000000] the smallest difference of scores that matters to you
+services_learner: str = "super"  # {linear, forest, super} learner of the first trial
 seed: int = 0  # [0, 1000000] of everything
 
 # %% tags=["hide-input"]
@@ -54,7 +52,7 @@ from lib.counterfactual import (
     contamination_bounds,
     estimate_from_nuisances,
 )
-from lib.report import ModelPredictions, read_predictions
+from lib.report import ModelPredictions
 from lib.report import services as trials
 from lib.report.figures import plot_contamination
 from lib.runs import stored_table
@@ -115,12 +113,11 @@ else:
 # - Say how much contamination a decision bears: {py:obj}`~lib.counterfactual.contamination_bounds`.
 # - Watch arriving data by {py:obj}`~lib.counterfactual.exact_sequence` where propensities are
 #   known. {py:obj}`~lib.counterfactual.confidence_sequence` is for many points and no rare answers
-#   ({doc}`refusals`).
+#   ({doc}`refusals </beyond/refusals>`).
 #
 # ## For those who go on
 #
-# Next come diagnostics and leaks, abstention by a rule, confidence sequences, the images, and a
-# report on two services of your own.
+# Next come diagnostics and leaks, abstention by a rule, confidence sequences, and the images.
 # ## How far can the estimate be trusted?
 #
 # Four questions to the estimate of [the previous page](counterfactual.py): do the propensities
@@ -130,7 +127,7 @@ else:
 # %%
 drawn = simulation.simulate(points, rng=seed)
 trial = ModelPredictions(**simulation.trial_arrays(drawn))
-bought = trials.compare_services(trial, learner=services_learner, margin=margin, rng=seed)
+bought = trials.compare_services(trial, learner=services_learner, rng=seed)
 trial_truth, found = simulation.true_difference(), bought.difference
 chapter.figure(
     figures.plot_propensities(found.diagnostics),
@@ -438,24 +435,6 @@ chapter.values(
 #
 # Use {py:obj}`~lib.counterfactual.mixed_difference` if, moreover, differences of scores do not
 # depend, given the features, on whether both answered; otherwise the doubly robust interval.
-#
-# ## Other metrics
-#
-# The pair of selective score and {term}`coverage` does not say which classifier is better;
-# {term}`Chow's score` makes one number of it by a price of abstention; Condessa's
-# {term}`classification quality` counts right answers and abstentions on wrong ones. Its sum with
-# the counterfactual score is observable, so that it can be estimated, too.
-
-# %%
-reward = 0.5
-metrics = studies.metrics_comparison(drawn, found, reward)
-chapter.table(
-    metrics,
-    "metrics",
-    f"Metrics, with half-widths of 95% intervals (an abstention earns {reward})",
-    dict.fromkeys(metrics.columns[1:], ".3f"),
-    aside=True,
-)
 
 # %% [markdown]
 # ## Real images, with the truth beside
@@ -578,47 +557,6 @@ chapter.values(
 # {value}`counterfactual_limits.digits_three_known:.0f` (III). That is the practical lesson: *ask
 # for the propensities*. An auditor who may require a minimal level of positivity, as P4 proposes,
 # may as well require that they are logged.
-#
-# ## Audit your own two services
-#
-# Write a CSV file with the columns `score_a`, `abstained_a`, `score_b`, `abstained_b`, and, if the
-# services tell them, `propensity_a` and `propensity_b`: the probabilities of abstaining, used
-# instead of fitted ones. Every other column is a feature. Features must include what abstention and
-# scores both depend on: nothing corrects for what is left out. A score may be empty where its
-# service abstained. Then
-#
-# ```sh
-# papermill book/counterfactual_limits.py out.ipynb -p services my_trial.csv -p margin 0.02
-# ```
-#
-# and read on here. Without a file, the report below is on the trial of the opening.
-
-# %%
-own, report = trial, bought
-if services:
-    own = read_predictions(services)
-    report = trials.compare_services(own, learner=services_learner, margin=margin, rng=seed)
-own_table = trials.comparison_table(report)
-own_by_service = own_table.set_index("service").T
-
-# %%
-chapter.table(
-    own_by_service.rename_axis("quantity").reset_index(),
-    "services",
-    f"{'Your' if services else 'Example'} services: {len(own.test_scores)} points, "
-    f"{len(own.features)} features",
-    dict.fromkeys(own_by_service, ".3f"),
-)
-chapter.table(
-    trials.diagnostics_table(report), "services_diagnostics", "Diagnostics",
-    {"A": ".3f", "B": ".3f"},
-    aside=True,
-)  # fmt: skip
-chapter.note(f"Decision: {report.decision}. {report.reason}")
-
-# %%
-for text in report.warnings:
-    chapter.note(f"Note: {text}.")
 
 # %% [markdown]
 # ## What is new here
@@ -632,8 +570,6 @@ for text in report.warnings:
 # - The confidence sequence is corrected (Eq. {eq}`eq-sequence`) and tried on streams: it misses in
 #   {value}`counterfactual_limits.sequence_missed:.1%`, the formula of the slide, read kindly, in
 #   {value}`counterfactual_limits.slide_missed:.0%`.
-# - The sum of classification quality and counterfactual score is observable, so that quality can be
-#   estimated without the withheld answers.
 # - On images whose truth is known the fits are the weak part: on the digits the intervals of
 #   scenarios II and III miss in {value}`counterfactual_limits.digits_two` and
 #   {value}`counterfactual_limits.digits_three` of {value}`counterfactual_limits.digits_draws`
@@ -648,28 +584,28 @@ for text in report.warnings:
 #   points.
 # - *Abstentions that are not coin tosses*, such as a chatbot's "I cannot say that", and forecasters
 #   that abstain over time: the talk names both as future work. The latter are
-#   [the next page](refusals.py).
+#   [the next page](beyond/refusals.py).
 #
 # ## Exercises
 #
-# 1. No difference is too small to matter. Would the decision change?
-#    ```sh
-#    papermill book/counterfactual_limits.py out.ipynb \
-#        -f params/quick/counterfactual_limits.yml -p margin 0
-#    ```
-# 2. A shorter trial. How many points are its weighted answers worth, and how much contamination
+# 1. A shorter trial. How many points are its weighted answers worth, and how much contamination
 #    does the interval bear?
 #    ```sh
 #    papermill book/counterfactual_limits.py out.ipynb \
 #        -f params/quick/counterfactual_limits.yml -p points 300
 #    ```
-# 3. Another draw. Do the bounds under a rule still hold the truth?
+# 2. Another draw. Do the bounds under a rule still hold the truth?
 #    ```sh
 #    papermill book/counterfactual_limits.py out.ipynb \
 #        -f params/quick/counterfactual_limits.yml -p seed 1
 #    ```
+# 3. Linear learners instead of the super learner. Which of the diagnostics change?
+#    ```sh
+#    papermill book/counterfactual_limits.py out.ipynb \
+#        -f params/quick/counterfactual_limits.yml -p services_learner linear
+#    ```
 # 4. Compare two of your own models: write their scores as a CSV file, hide some at random, and see
-#    whether the interval finds what you hid.
+#    whether the interval of [a report](your_model.py) finds what you hid.
 #
 # ## Summary
 #

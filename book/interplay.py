@@ -158,7 +158,7 @@ chapter.values(
 #   {value}`interplay@standard.cifar10.wins_averaged` and
 #   {value}`interplay@standard.gtsrb.wins_averaged` of {value}`interplay.budgets` budgets. With P1's
 #   batch, epochs and clipping norm, and more than ten times as many models to watch, it is ahead of
-#   SR at {value}`normalized_score@standard.p1.sctd_ahead` ([the map](sctd_map.py)).
+#   SR at {value}`normalized_score@standard.p1.sctd_ahead` ([the map](beyond/sctd_map.py)).
 #
 # ## What to do
 #
@@ -166,7 +166,7 @@ chapter.values(
 # - Report accuracy at full coverage beside every selective number, and say how ties are broken.
 # - Spend a small budget on one model, not five. (At the largest, five score best on Fashion-MNIST.)
 # - Whether SCTD pays depends on the noise. Averaging the last few models costs no privacy either,
-#   and gains accuracy where there is much: [Where does SCTD win?](sctd_map.py)
+#   and gains accuracy where there is much: [Where does SCTD win?](beyond/sctd_map.py)
 #
 # ## For those who go on
 #
@@ -663,8 +663,8 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # ## What the paper leaves open
 #
-# - *How ties are broken, and which formula of SCTD was run.* Both change its score. In
-#   most cells of P1's tables SCTD leads. Small models say [where there is much noise](sctd_map.py);
+# - *How ties are broken, and which formula of SCTD was run.* Both change its score. In most cells
+#   of P1's tables SCTD leads. Small models say [where there is much noise](beyond/sctd_map.py);
 #   whether that is so for large ones, they cannot say.
 # - *The learning rates.* They decide how sure private models are; nobody counts what they cost.
 # - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a

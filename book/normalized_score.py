@@ -351,7 +351,8 @@ chapter.values(
 # {value}`normalized_score@standard.p1.budgets` budgets, and with ties broken by SR ahead of all
 # that was trained there at {value}`normalized_score@standard.p1.ties_ahead`. That is one seed, at
 # one learning rate, and SR of the more accurate models above scores
-# {value}`normalized_score.sr_strict:.3f`; [the map](sctd_map.py) says why the settings decide.
+# {value}`normalized_score.sr_strict:.3f`; [the map](beyond/sctd_map.py) says why the settings
+# decide.
 #
 # SelectiveNet needs care. Its score joins the accuracies of its five models by straight lines,
 # below the bound of the most accurate one; P1 does not say how it does that, nor where the gate

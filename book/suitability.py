@@ -18,10 +18,10 @@
 #
 # This chapter runs the paper's main experiment, complete, on the authors' own signals from
 # FMoW-WILDS (satellite images, shifted in time and place) and RxRx1-WILDS (cell images, shifted
-# between experimental batches) {cite}`koh2021wilds`. Four pages follow: what the filter's
-# [guarantee](suitability_guarantee.py) is worth, [other estimators, peers and a stronger
-# filter](suitability_peers.py), [cheats, sample sizes and groups](suitability_stress.py), and
-# [suitability over time](suitability_time.py).
+# between experimental batches) {cite}`koh2021wilds`. Three pages follow: what the filter's
+# [guarantee](suitability_guarantee.py) is worth, also where somebody cheats, [other estimators,
+# peers and a stronger filter](suitability_peers.py), and
+# [suitability over time](beyond/suitability_time.py).
 
 # %% tags=["parameters", "hide-input"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
@@ -135,7 +135,7 @@ for text in notes:
 #   video), give `clusters=`: of clusters of ten equal rows, taken for independent ones, unsuitable
 #   data passed in 31% of the cases instead of 5%.
 # - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
-# - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_stress.py) for
+# - Draw the rows yourself. A party that chooses them [gets SUITABLE](suitability_guarantee.py) for
 #   data that are not.
 #
 # ## For those who go on

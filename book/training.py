@@ -229,7 +229,7 @@ else:
 # - Draw Poisson samples, and divide by the expected batch size.
 # - Let {py:obj}`lib.privacy.find_noise_multiplier` choose the noise, and keep the books with
 #   {py:obj}`lib.privacy.PrivacyLedger`.
-# - If you search over settings, [count the search](choosing.py).
+# - If you search over settings, [count the search](beyond/choosing.py).
 #
 # ## For those who go on
 #
@@ -240,7 +240,7 @@ else:
 # The learning rate is chosen on the validation digits, never on the test digits, for every budget
 # by itself. *This choice is not accounted for*: each trial reads the training data once more, and
 # an honest total would add what the trials spend. The papers do not account for it either;
-# [The price of choosing](choosing.py) does.
+# [The price of choosing](beyond/choosing.py) does.
 
 # %%
 choices = stored_table(studies.tune, config, spec, [np.inf, *epsilons], rates, repetitions=4)
@@ -438,7 +438,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # - *How batches are drawn.* P1 draws each example by a coin of its own; P3's text says nothing
 #   about it, and its accountant needs {term}`Poisson sampling`.
 # - *What the choice of learning rates and other settings costs.* No paper accounts for it. Of this
-#   book [The price of choosing](choosing.py) does, by private selection, and no other page.
+#   book [The price of choosing](beyond/choosing.py) does, by private selection, and no other page.
 # - *Whether $\delta = 1 / N$ is small enough.* To publish one record drawn at random has that
 #   $\delta$ and $\epsilon = 0$: a guarantee worth its name has a $\delta$ far below $1 / N$.
 # - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,

@@ -16,7 +16,7 @@ import lib
 from lib import selective
 from lib.counterfactual import ForestClassifier, ForestRegressor, forest
 from lib.selective import curves, influences, uncertainty
-from lib.studies.suitability import online
+from lib.studies.beyond import online
 from lib.training import (
     CrossEntropy,
     DeepGamblers,

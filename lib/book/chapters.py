@@ -36,9 +36,22 @@ def read_chapter(text: str) -> nbformat.NotebookNode:
 
 
 def chapter_files(book: Path) -> dict[str, Path]:
-    """Name and file of every chapter that ``_toc.yml`` lists, in its order."""
-    names = [name.removesuffix(".py") for name in parse_toc_yaml(book / "_toc.yml")]
-    return {name: book / f"{name}.py" for name in names if (book / f"{name}.py").exists()}
+    """Name and file of every chapter that ``_toc.yml`` lists, in its order.
+
+    A chapter is named after its file, in whatever folder of the book that lies.
+    """
+    places = [name.removesuffix(".py") for name in parse_toc_yaml(book / "_toc.yml")]
+    found = [path for place in places if (path := book / f"{place}.py").exists()]
+    files = {path.stem: path for path in found}
+    if len(files) < len(found):
+        twice = next(path for path in found if files[path.stem] != path)
+        raise ValueError(f"two chapters are named {twice.stem}: {twice}, {files[twice.stem]}")
+    return files
+
+
+def book_of(path: Path) -> Path:
+    """The folder of the book that a chapter's file belongs to."""
+    return next((p for p in path.parents if (p / "_toc.yml").exists()), path.parent)
 
 
 def code_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
@@ -100,9 +113,14 @@ def reproducing(
     """The papermill command that executes a chapter with the parameters of a run.
 
     It names a file of `params` if one gives them; a parameter that is newer than the run is left
-    as the file has it.
+    as the file has it, and one that the chapter no longer has is left out.
     """
-    start = f"papermill book/{chapter}.py out.ipynb"
+    book = params.parent / "book"
+    listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
+    place = listed.get(chapter, book / f"{chapter}.py").relative_to(book.parent).as_posix()
+    start = f"papermill {place} out.ipynb"
+    known = {each.name for each in declared}
+    given = {name: value for name, value in given.items() if name in known}
     if not given:
         return start
     for profile in PROFILES:

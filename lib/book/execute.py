@@ -32,6 +32,7 @@ from filelock import FileLock
 
 from lib import data
 from lib.book.chapters import (
+    book_of,
     chapter_files,
     code_cells,
     declared_parameters,
@@ -265,7 +266,7 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
 
     `given`, the content of another parameter file, takes the place of the profile's own.
     """
-    chapter, book = path.stem, path.parent
+    chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = fingerprint(inputs), _store(path)
     store.mkdir(parents=True, exist_ok=True)
@@ -307,7 +308,7 @@ def is_recorded(
     path: Path, profile: str, name: str, given: Mapping[str, Any] | None = None
 ) -> bool:
     """Whether a record was made by this chapter and this ``lib`` with these parameters."""
-    record = read_records(path.parent, path.stem).get(run_name(profile, name), {})
+    record = read_records(book_of(path), path.stem).get(run_name(profile, name), {})
     _, parameters, inputs = _inputs(path, profile, given)
     now = {"parameters": parameters, "source": fingerprint(inputs["cells"]), "code": inputs["lib"]}
     return now.items() <= record.items()
@@ -317,7 +318,7 @@ def _inputs(
     path: Path, profile: str, given: Mapping[str, Any] | None
 ) -> tuple[nbformat.NotebookNode, dict[str, Any], dict[str, Any]]:
     """The chapter, the parameters in effect, and all that decides about its numbers but data."""
-    chapter, book = path.stem, path.parent
+    chapter, book = path.stem, book_of(path)
     root = book.parent
     notebook = read_chapter(path.read_text(encoding="utf-8"))
     try:
@@ -351,7 +352,7 @@ def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _store(path: Path) -> Path:
-    return path.parents[1] / ".cache" / "book" / path.stem
+    return book_of(path).parent / ".cache" / "book" / path.stem
 
 
 def entry_file(path: Path, key: str) -> Path:

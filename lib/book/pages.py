@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from lib.book.chapters import PROFILES, declared_parameters, read_chapter, reproducing
+from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
 from lib.book.claims import Claim
 from lib.book.execute import Executed, shown_by
 from lib.book.pictures import draw_cells
@@ -214,7 +214,7 @@ class Page:
 
     def _parameters(self) -> str:
         declared = declared_parameters(read_chapter(self.path.read_text(encoding="utf-8")))
-        params, given = self.path.parents[1] / "params", self.run["parameters"]
+        params, given = book_of(self.path).parent / "params", self.run["parameters"]
         command = reproducing(self.done.chapter, params, declared, given)
         return parameters_html(declared, given, command)
 

@@ -127,6 +127,23 @@ def not_found_page(title: str, address: str) -> str:
     return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
 
 
+#: Old addresses of pages, and the page that is there now or stands in for what is gone.
+MOVED = {
+    "proofs": "maintainers",
+    "status": "maintainers",
+    "benchmarks": "maintainers",
+    "suitability_stress": "suitability_guarantee",
+    "choosing": "beyond/choosing",
+    "promise": "beyond/promise",
+    "gap": "beyond/gap",
+    "sctd_map": "beyond/sctd_map",
+    "suitability_time": "beyond/suitability_time",
+    "refusals": "beyond/refusals",
+    "six_lenses": "beyond/six_lenses",
+    "curves": "beyond/curves",
+}
+
+
 def redirect_page(title: str, address: str) -> str:
     """HTML of a page that has moved to an address: it leads there by itself, or by a link."""
     to = html.escape(address)
@@ -418,10 +435,17 @@ VALUE_MIME = "application/vnd.companion.value+json"
 VALUE = re.compile(r"\{value\}`([^`]+)`")
 
 
+def _pages(book: Path) -> list[Path]:
+    """Texts of the book, in its own folder and those below."""
+    found = (path for kind in ("md", "py") for path in sorted(book.rglob(f"*.{kind}")))
+    made = {"_build", ".ipynb_checkpoints"}
+    return [path for path in found if not made & {*path.relative_to(book).parts}]
+
+
 def quoted_values(book: Path) -> dict[str, set[str]]:
     """Names of the values that the book's prose quotes, by chapter."""
     found: dict[str, set[str]] = {}
-    for path in (*book.glob("*.md"), *book.glob("*.py")):
+    for path in _pages(book):
         for quoted in VALUE.findall(path.read_text(encoding="utf-8")):
             chapter, _, name = quoted.partition(":")[0].rpartition(".")
             found.setdefault(chapter, set()).add(name)
@@ -434,7 +458,7 @@ _QUOTED = re.compile(r"^(?:# )?```\{(result|picture)\} ([\w.-]+)$", flags=re.MUL
 def quoted_figures(book: Path) -> dict[str, set[str]]:
     """Names of the figures that the book shows beside the cells that make them, by chapter."""
     found: dict[str, set[str]] = {}
-    for path in (*book.glob("*.md"), *book.glob("*.py")):
+    for path in _pages(book):
         for kind, quoted in _QUOTED.findall(path.read_text(encoding="utf-8")):
             chapter, _, name = quoted.rpartition(".")
             found.setdefault(path.stem if kind == "result" else chapter, set()).add(name)

@@ -43,6 +43,7 @@ from lib.book.render import (
     tally_html,
 )
 from lib.book.site import (
+    MOVED,
     colab_cell,
     folding,
     footer_text,
@@ -106,9 +107,6 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     notebook.cells = merged
     return notebook
 
-
-#: Pages that are gone, and the page that stands in for each.
-MOVED = {"proofs": "benchmarks", "status": "benchmarks"}
 
 #: Of more verdicts of one cell a page makes a table.
 _SINGLE = 3
@@ -230,7 +228,7 @@ def _picture(env: Any, quoted: str) -> str:
 
 def _result(env: Any, name: str) -> str:
     """A figure of the page itself, before the cell that makes it: the chapter's one result."""
-    page = env.app.companion_pages.get(env.docname)
+    page = env.app.companion_pages.get(env.app.companion_chapters.get(env.docname))
     if page is None or not (found := page.figure(name)):
         raise ValueError(f"the page {env.docname} makes no figure {name!r}")
     return minify_svg(found)
@@ -294,8 +292,9 @@ _UNKNOWN = "Get a clone of the repository from whoever gave you this copy of the
 
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
     """Of the chapters, and of the ledger's page."""
-    pages = [*app.companion_pages, "reproduces"]
-    return {name: app.builder.get_relative_uri(docname, name) for name in pages}
+    pages = {name: page for page, name in app.companion_chapters.items()}
+    pages["reproduces"] = "reproduces"
+    return {name: app.builder.get_relative_uri(docname, page) for name, page in pages.items()}
 
 
 # ---------------------------------------------------------------------- build events
@@ -331,7 +330,7 @@ def _begin(app: Sphinx) -> None:
 
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
-    app.companion_pages, app.companion_claims = {}, {}
+    app.companion_pages, app.companion_claims, app.companion_chapters = {}, {}, {}
     if app.builder.format != "html":
         return
     book = Path(app.srcdir)
@@ -341,7 +340,11 @@ def _execute(app: Sphinx) -> None:
         app.companion_claims = claims = read_claims(book / "claims.yml")
         values, figures = quoted_values(book), quoted_figures(book)
         build = _shows_build()
-        for name, path in chapter_files(book).items():
+        files = chapter_files(book)
+        app.companion_chapters = {
+            path.relative_to(book).with_suffix("").as_posix(): name for name, path in files.items()
+        }
+        for name, path in files.items():
             larger = larger_runs(read_records(book, name), executed[name].profile)
             runs = {each: judged_anew(claims, run) for each, run in larger.items()}
             wanted = values.get(name, ()), figures.get(name, ())
@@ -455,27 +458,23 @@ def _complete_page(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Give a page what this book adds to the theme, and take away what it does not use."""
-    if pagename in app.companion_pages:
-        context["header_buttons"].append(_buttons(app, pagename, context["pathto"]))
+    if chapter := app.companion_chapters.get(pagename):
+        context["header_buttons"].append(_buttons(app, pagename, chapter, context["pathto"]))
     _drop_thebe(context)
     _name_toggles(context)
     _describe(app, pagename, context, doctree)
 
 
-def _buttons(app: Sphinx, pagename: str, pathto: Callable[..., str]) -> dict[str, Any]:
+def _buttons(
+    app: Sphinx, pagename: str, chapter: str, pathto: Callable[..., str]
+) -> dict[str, Any]:
     """Download and launch buttons of a chapter."""
-    links = [("Notebook (.ipynb)", f"{pathto('notebooks', 1)}/{pagename}.ipynb")]
-    if repository := app.companion_repository:
-        links += [
-            (
-                "Binder",
-                f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/book/{pagename}.py",
-            ),
-            (
-                "Colab",
-                f"https://colab.research.google.com/github/{repository}/blob/notebooks/{pagename}.ipynb",
-            ),
-        ]
+    links = [("Notebook (.ipynb)", f"{pathto('notebooks', 1)}/{chapter}.ipynb")]
+    if app.companion_repository:
+        lab = f"https://mybinder.org/v2/gh/{app.companion_repository}/HEAD?urlpath=lab/tree"
+        colab = f"https://colab.research.google.com/github/{app.companion_repository}"
+        links.append(("Binder", f"{lab}/book/{pagename}.py"))
+        links.append(("Colab", f"{colab}/blob/notebooks/{chapter}.ipynb"))
     return {
         "type": "group",
         "buttons": [
@@ -526,10 +525,11 @@ def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any)
         f"{pagename}.html",
     )
     pages: dict[str, Page] = app.companion_pages
-    shown = [] if pagename in pages else [page.finished for page in pages.values()]
+    chapter = app.companion_chapters.get(pagename)
+    shown = [] if chapter else [page.finished for page in pages.values()]
     footer = footer_text(lib.__version__, shown)
-    if pagename in pages:
-        footer += " " + code_spans(pages[pagename].source)
+    if chapter:
+        footer += " " + code_spans(pages[chapter].source)
     context["theme_extra_footer"] = f"<p>{footer}</p>"
     if "body" in context:
         body = with_cards(named_regions(context["body"]), _definitions(app))

@@ -19,9 +19,9 @@ from lib.privacy import (
     pate_epsilon,
     trade_off,
 )
-from lib.studies.audit import curves
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
 from lib.studies.audit.system import run_audits, settings_from
+from lib.studies.beyond import curves
 
 PARAMETERS = {
     **{"model": "linear", "epsilons": [3.0], "learning_rates": [0.5, 0.1], "points": 100},

@@ -24,7 +24,7 @@ LONGEST_CELL = 10  # lines of code in the flow
 #: Pages whose tables may be longer, and why.
 LONGER = {
     "which_function.html": "looked up by question",
-    "benchmarks.html": "a row per comparison",
+    "maintainers.html": "a row per comparison",
     "reference/": "a row per name, looked up by it",
 }
 

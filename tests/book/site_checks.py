@@ -357,8 +357,9 @@ def page_names(folder: Path) -> list[str]:
     Not the 404 page, nor those at old addresses that lead on: these have checks of their own.
     """
     moved = 'http-equiv="refresh"'
-    pages = [p for p in folder.glob("*.html") if moved not in p.read_text(encoding="utf-8")]
-    return sorted(p.name for p in pages if p.name != "404.html")
+    found = [*folder.glob("*.html"), *folder.glob("beyond/*.html")]
+    pages = [p for p in found if moved not in p.read_text(encoding="utf-8")]
+    return sorted(p.relative_to(folder).as_posix() for p in pages if p.name != "404.html")
 
 
 _ASSET = re.compile(

@@ -4,6 +4,7 @@ import functools
 import re
 import urllib.error
 import urllib.request
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import nbformat
@@ -15,7 +16,7 @@ from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
 from lib.book.chapters import chapter_files
-from lib.book.sphinx_ext import MOVED
+from lib.book.site import MOVED
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
@@ -36,7 +37,7 @@ def visited(browser, address):
 
 def shows_data(name: str) -> bool:
     """Whether a page is another one without data: a chapter that reads some, or the ledger."""
-    chapter = name.removesuffix(".html")
+    chapter = Path(name).stem
     named = [v for v in quick_parameters(chapter).values() if str(v) in data.IMAGE_SETS]
     return (
         chapter == "reproduces"
@@ -65,7 +66,8 @@ def test_every_page_is_without_fault_and_none_too_long(browser, address, visited
         inner = sorted(p.relative_to(HTML).as_posix() for p in HTML.glob("reference/*.html"))
         assert len(inner) >= 8
         shapes |= {name: shape(browser, f"{address}/{name}") for name in inner[half::2]}
-    chapters = {f"{name}.html" for name in chapter_files(ROOT / "book")}
+    files = chapter_files(ROOT / "book").values()
+    chapters = {p.relative_to(ROOT / "book").with_suffix(".html").as_posix() for p in files}
     assert too_long(shapes, chapters) == []
 
 

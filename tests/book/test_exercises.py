@@ -47,8 +47,8 @@ def given_parameters(command: str, root: Path = ROOT) -> dict:
     options = cli.make_context(name, arguments).params
     chapter = Path(options["notebook_path"])
     files = chapter_files(root / "book")
-    assert chapter == Path("book", f"{chapter.stem}.py"), f"{chapter} is not in book/"
     assert chapter.stem in files, f"{chapter} is no chapter"
+    assert chapter == files[chapter.stem].relative_to(root), f"{chapter} is not in book"
     if not options["help_notebook"]:
         assert str(options["output_path"]).endswith(".ipynb"), f"no output in {command}"
     given: dict = {}
@@ -76,11 +76,12 @@ def test_exercises_change_parameters(name):
     assert text.index("\n## Exercises\n") < text.index("\n## Summary\n")
     count = len(re.findall(r"^\d+\. ", section, flags=re.MULTILINE))
     assert count >= 3
-    base = given_parameters(f"papermill book/{name}.py o.ipynb -f params/quick/{name}.yml")
+    place = CHAPTERS[name].relative_to(ROOT).as_posix()
+    base = given_parameters(f"papermill {place} o.ipynb -f params/quick/{name}.yml")
     found = commands(section)
     assert len(found) >= 3
     for command in found:
-        assert command.split()[1] == f"book/{name}.py"
+        assert command.split()[1] == place
         assert given_parameters(command) != base, f"{command} changes nothing"
 
 

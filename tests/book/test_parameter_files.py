@@ -33,8 +33,9 @@ from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
 from lib.runs import Checkpoint, executors
 from lib.studies.audit import system as audits
+from lib.studies.beyond import noise_map
 from lib.studies.canaries import system as mechanisms
-from lib.studies.interplay import noise_map, panel
+from lib.studies.interplay import panel
 from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]

@@ -205,8 +205,7 @@ def test_saving_a_paired_chapter_changes_no_cell(chapter):
     from jupytext.config import load_jupytext_configuration_file
 
     config = load_jupytext_configuration_file(str(ROOT / "jupytext.toml"))
-    path = ROOT / "book" / f"{chapter}.py"
-    text = path.read_text(encoding="utf-8")
+    text = chapter_files(ROOT / "book")[chapter].read_text(encoding="utf-8")
     saved = jupytext.writes(jupytext.reads(text, "py:percent"), "py:percent", config=config)
     before, after = read_chapter(text), read_chapter(saved)
     assert code_cells(after) == code_cells(before)

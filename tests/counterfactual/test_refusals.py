@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from lib import data
 from lib.counterfactual import exact_sequence, influence_values
 from lib.counterfactual.sequential import predictable_nuisances
-from lib.studies.counterfactual import refusals as studies
+from lib.studies.beyond import refusals as studies
 from lib.studies.counterfactual.classifiers import simulate, true_difference
 
 FILES = ("suitability/fmow_ERM_0", "suitability/fmow_IRM_0", "sst2/train", "sst2_sentences/test")

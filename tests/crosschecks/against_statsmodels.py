@@ -13,8 +13,8 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW, ttest_ind, 
 from lib.audit import AttackCounts, Guesses, epsilon_lower_bounds, epsilon_of_rate, epsilon_point
 from lib.audit.counts import rate_interval
 from lib.counterfactual import Nuisances, estimate_from_nuisances
+from lib.studies.beyond.six_lenses.views import _share
 from lib.studies.counterfactual.simulation import share_interval
-from lib.studies.six_lenses.views import _share
 from lib.suitability import (
     adjusted_margin,
     calibration_offset,

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.studies.suitability import online
+from lib.studies.beyond import online
+from lib.studies.beyond.watch import fisher, smirnov
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
-from lib.studies.suitability.watch import fisher, smirnov
 
 
 @pytest.fixture

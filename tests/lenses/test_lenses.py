@@ -15,19 +15,17 @@ from lib.privacy import label_guarantee
 from lib.privacy.accounting import group_guarantee
 from lib.runs import Checkpoint
 from lib.studies.audit.system import AuditContradiction
-from lib.studies.canaries.system import CanaryContradiction
-from lib.studies.default_problem import at_hand
-from lib.studies.six_lenses import figures
-from lib.studies.six_lenses.evidence import (
+from lib.studies.beyond.six_lenses import figures
+from lib.studies.beyond.six_lenses.evidence import (
     HEADLINE,
     audit_record,
     faulty,
     label_canaries,
     ledger_of,
 )
-from lib.studies.six_lenses.jobs import Pipeline, RecordTrainings
-from lib.studies.six_lenses.settings import DIGITS, settings_from
-from lib.studies.six_lenses.views import (
+from lib.studies.beyond.six_lenses.jobs import Pipeline, RecordTrainings
+from lib.studies.beyond.six_lenses.settings import DIGITS, settings_from
+from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
     compare_answers,
@@ -35,6 +33,8 @@ from lib.studies.six_lenses.views import (
     suitability,
     trained,
 )
+from lib.studies.canaries.system import CanaryContradiction
+from lib.studies.default_problem import at_hand
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
 
@@ -145,7 +145,7 @@ def test_the_pipeline_of_images():
 def test_the_pipeline_of_patches(monkeypatch):
     """Without the data: random images in the place of CIFAR-10."""
     from lib.data import ImageSet
-    from lib.studies.six_lenses import jobs as lenses
+    from lib.studies.beyond.six_lenses import jobs as lenses
     from lib.training import DataSpec, jobs
 
     rng = np.random.default_rng(0)
@@ -522,7 +522,7 @@ def test_bad_settings(call, message):
 
 
 def test_digits_stand_in_where_data_are_not_there(monkeypatch):
-    from lib.studies.six_lenses import settings as module
+    from lib.studies.beyond.six_lenses import settings as module
 
     monkeypatch.setattr(module, "at_hand", lambda dataset: "digits")
     found = small("cifar10", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0)

@@ -7,8 +7,8 @@ from figure_parts import legend, ticks
 
 from lib import selective
 from lib.selective import Estimate
-from lib.studies.six_lenses import figures
-from lib.studies.six_lenses.views import DROP, Abstention
+from lib.studies.beyond.six_lenses import figures
+from lib.studies.beyond.six_lenses.views import DROP, Abstention
 
 
 def test_abstention():

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lib.studies.interplay import choosing
-from lib.studies.interplay.choosing import WAYS, Choosing, run_choosing, summary
+from lib.studies.beyond import choosing
+from lib.studies.beyond.choosing import WAYS, Choosing, run_choosing, summary
 from lib.studies.interplay.panel import settings_for
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lib.data import split_rows
 from lib.selective import normalized_score
-from lib.studies.interplay import gap
+from lib.studies.beyond import gap
 
 PARAMETERS = {
     **{"dataset": "digits", "model": "mlp", "hidden": 4, "activation": "tanh", "seed": 0},

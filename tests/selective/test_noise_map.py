@@ -9,8 +9,8 @@ from scipy import special
 
 from lib.runs import RunStore
 from lib.selective import areas, scores
-from lib.studies.interplay import noise_map as studies
-from lib.studies.interplay.noise_map import MapSettings, Regime
+from lib.studies.beyond import noise_map as studies
+from lib.studies.beyond.noise_map import MapSettings, Regime
 from lib.training import DataSpec, ManyTrainings, ModelSpec
 
 REGIMES = (Regime(32, 10.0, 0.0, 2, 2), Regime(64, 0.5, 0.9, 3, 1))

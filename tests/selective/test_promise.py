@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lib.selective import coverage_at_accuracy
-from lib.studies.interplay import promise
-from lib.studies.interplay.promise import WAYS, quantile_threshold
+from lib.studies.beyond import promise
+from lib.studies.beyond.promise import WAYS, quantile_threshold
 
 PARAMETERS = {
     **{"dataset": "digits", "model": "mlp", "hidden": 4, "activation": "tanh", "seed": 0},

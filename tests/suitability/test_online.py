@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.studies.suitability import online
+from lib.studies.beyond import online
 
 WINDOWS = (8, 25)
 

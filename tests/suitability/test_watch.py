@@ -8,7 +8,7 @@ import pytest
 from matplotlib import pyplot as plt
 from scipy import stats
 
-from lib.studies.suitability import watch as studies
+from lib.studies.beyond import watch as studies
 from lib.studies.suitability.panel import load_study
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability import ActiveMonitor, labelling_probabilities, signals

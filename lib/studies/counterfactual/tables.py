@@ -12,20 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib.counterfactual.diagnostics import PositivityWarning
-from lib.counterfactual.estimate import (
-    Estimate,
-    Nuisances,
-    counterfactual_score,
-    estimate_from_nuisances,
-    influence_values,
-)
-from lib.counterfactual.metrics import (
-    chow_score,
-    classification_quality,
-    classification_quality_estimate,
-    coverage,
-    selective_score,
-)
+from lib.counterfactual.estimate import Nuisances, counterfactual_score, influence_values
 from lib.counterfactual.overlap import mean_bounds, without_overlap
 from lib.counterfactual.sequences import confidence_sequence, running_moments
 from lib.studies.counterfactual.classifiers import FLIP, Simulated, simulate, true_difference
@@ -72,32 +59,6 @@ def coverage_table(results: pd.DataFrame) -> pd.DataFrame:
     table = results.assign(**{name: results[name].map(words) for name, words in titles.items()})
     shown = ["learner", "estimator", "repetitions", *names, "width", "bias", "spread"]
     return table[shown].rename(columns=names).reset_index(drop=True)
-
-
-def metrics_comparison(drawn: Simulated, difference: Estimate, reward: float) -> pd.DataFrame:
-    """The metrics that abstaining classifiers are compared by, side by side."""
-    level = difference.level
-    pair = list(zip(drawn.scores, drawn.abstained, strict=True))
-    options = {"estimator": difference.estimator, "clip": difference.clip, "level": level}
-    each = [estimate_from_nuisances(one, **options) for one in difference.nuisances]
-    rows: list[tuple[str, list[Any]]] = [
-        ("coverage", [coverage(r, level=level) for _, r in pair]),
-        ("selective score", [selective_score(s, r, level=level) for s, r in pair]),
-        ("Chow's score", [chow_score(s, r, reward, level=level) for s, r in pair]),
-        ("classification quality, estimated", [classification_quality_estimate(e) for e in each]),
-        ("counterfactual score, estimated", each),
-    ]
-    table = [
-        (name, *(end for one in ab for end in (one.value, np.ptp(one.interval) / 2)))
-        for name, ab in rows
-    ]
-    # Of these very points: nothing is uncertain about them.
-    quality = [classification_quality(s, r).value for s, r in pair]
-    score = [float(s.mean()) for s in drawn.scores]
-    table.append(("classification quality, oracle", quality[0], np.nan, quality[1], np.nan))
-    table.append(("counterfactual score, oracle", score[0], np.nan, score[1], np.nan))
-    found = pd.DataFrame(table, columns=["metric", "A", "A ±", "B", "B ±"])
-    return found.assign(**{"A − B": found["A"] - found["B"]})
 
 
 def pointwise_interval(influence: Any, start: int):

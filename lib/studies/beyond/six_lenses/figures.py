@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from lib import selective
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.studies.six_lenses.evidence import LabelEvidence, RecordAudit
-from lib.studies.six_lenses.views import DROP, Abstention
+from lib.studies.beyond.six_lenses.evidence import LabelEvidence, RecordAudit
+from lib.studies.beyond.six_lenses.views import DROP, Abstention
 
 
 def plot_abstention(found: Abstention) -> Figure:

@@ -39,7 +39,7 @@ from lib.book.words import name_text
 
 chapter = open_chapter("sctd_map", globals())
 
-from lib.studies.interplay import noise_map as studies
+from lib.studies.beyond import noise_map as studies
 
 settings = studies.settings_from(globals(), dataset)
 chapter.note(
@@ -260,7 +260,7 @@ chapter.values(
 # Traffic signs (GTSRB, a third of the training frames) told the same by accident. In a first
 # recorded run (replaced since), whose smallest rate with privacy was still too large, models were
 # less accurate and SCTD was ahead of all methods at the smallest budget. At the smaller rate that
-# validation points chose [in the next](normalized_score.py) SR's mean score is better.
+# validation points chose [in the next](../normalized_score.py) SR's mean score is better.
 #
 # ## An average instead
 #
@@ -366,10 +366,10 @@ chapter.values(volatile=True, longest=int(table["epochs"].max()))
 # this network.
 #
 # One training at each budget has P1's batches, epochs and clipping norm, on Fashion-MNIST with a
-# small CNN and a rate of {value}`normalized_score@standard.p1.rate:g` (recorded on
-# [the page before this one](normalized_score.py)); at a rate of 0.01 the noises are about those of
-# the table's last column. At $\epsilon = $ {value}`normalized_score@standard.p1.strictest:g` SCTD
-# scores {value}`normalized_score@standard.p1.sctd_strict:.3f`, SR
+# small CNN and a rate of {value}`normalized_score@standard.p1.rate:g` (recorded on [the page before
+# this one](../normalized_score.py)); at a rate of 0.01 the noises are about those of the table's
+# last column. At $\epsilon = $ {value}`normalized_score@standard.p1.strictest:g` SCTD scores
+# {value}`normalized_score@standard.p1.sctd_strict:.3f`, SR
 # {value}`normalized_score@standard.p1.sr_strict:.3f`; P1 prints
 # {value}`normalized_score@standard.p1.sctd_printed:.3f` and
 # {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD is ahead of SR at
@@ -400,17 +400,17 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # 1. In the first regime four times the batch, at the same largest steps. Does the border move in
 #    noise, or in the rate?
 #    ```sh
-#    papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
+#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
 #        -y '{"batch_sizes": [256, 256]}'
 #    ```
 # 2. A third of the epochs. How does the border move?
 #    ```sh
-#    papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
+#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
 #        -y '{"epochs": [5, 10]}'
 #    ```
 # 3. Watch ten models instead of forty. Who loses more, SCTD or the averages?
 #    ```sh
-#    papermill book/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
+#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
 #        -p checkpoints 10
 #    ```
 #

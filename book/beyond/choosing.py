@@ -48,8 +48,8 @@ chapter = open_chapter("choosing", globals())
 import numpy as np
 
 from lib.runs import stored_table
+from lib.studies.beyond import choosing as studies
 from lib.studies.default_problem import at_hand, data_note
-from lib.studies.interplay import choosing as studies
 
 used = at_hand(dataset)
 settings = studies.settings_from(globals(), used)
@@ -194,7 +194,7 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f`,
 # the norm by {value}`choosing.by_norm:.3f`, hardly more than two trainings of one pair differ:
 # there is one for each pair and rate, at one budget. In the recorded run the largest norm is ahead
-# with each batch; [the panel](interplay.py) has a small one. Where nearly every gradient is
+# with each batch; [the panel](../interplay.py) has a small one. Where nearly every gradient is
 # clipped, a smaller norm with a larger rate is the same training. None of these trials is counted
 # either.
 #
@@ -232,16 +232,16 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 #
 # 1. From how many trials on is the random search cheaper than counting each? Compare the noise.
 #    ```sh
-#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
+#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
 #    ```
 # 2. Does a longer list of rates help the random search?
 #    ```sh
-#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml \
+#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml \
 #        -y '{"rates": [0.02, 0.05, 0.1, 0.15, 0.3, 0.45]}'
 #    ```
 # 3. How much does a search cost whose trials train eight times as long?
 #    ```sh
-#    papermill book/choosing.py out.ipynb -f params/quick/choosing.yml -p steps 1040
+#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p steps 1040
 #    ```
 #
 # ## Summary

@@ -45,8 +45,8 @@ chapter = open_chapter("promise", globals())
 
 from lib.runs import stored_table
 from lib.selective import coverage_at_accuracy
+from lib.studies.beyond import promise as studies
 from lib.studies.default_problem import at_hand, data_note
-from lib.studies.interplay import promise as studies
 
 used = at_hand(dataset)
 settings = studies.settings_from(globals(), used)
@@ -211,15 +211,15 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #
 # 1. What does a promise cost that need hold only in every second draw?
 #    ```sh
-#    papermill book/promise.py out.ipynb -f params/quick/promise.yml -p level 0.5
+#    papermill book/beyond/promise.py out.ipynb -f params/quick/promise.yml -p level 0.5
 #    ```
 # 2. More thresholds are nearer to the best one, and each must pass a stricter test. Which wins?
 #    ```sh
-#    papermill book/promise.py out.ipynb -f params/quick/promise.yml -p candidates 8
+#    papermill book/beyond/promise.py out.ipynb -f params/quick/promise.yml -p candidates 8
 #    ```
 # 3. How many points does a promise of 97% need?
 #    ```sh
-#    papermill book/promise.py out.ipynb -f params/quick/promise.yml -p target 0.97
+#    papermill book/beyond/promise.py out.ipynb -f params/quick/promise.yml -p target 0.97
 #    ```
 #
 # ## Summary

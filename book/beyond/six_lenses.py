@@ -60,11 +60,10 @@ chapter = open_chapter("six_lenses", globals())
 import numpy as np
 
 from lib.audit import trials_needed
-from lib.studies.default_problem import title
-from lib.studies.six_lenses import figures
-from lib.studies.six_lenses.evidence import audit_record, label_canaries
-from lib.studies.six_lenses.settings import settings_from
-from lib.studies.six_lenses.views import (
+from lib.studies.beyond.six_lenses import figures
+from lib.studies.beyond.six_lenses.evidence import audit_record, label_canaries
+from lib.studies.beyond.six_lenses.settings import settings_from
+from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
     compare_answers,
@@ -72,6 +71,7 @@ from lib.studies.six_lenses.views import (
     suitability,
     trained,
 )
+from lib.studies.default_problem import title
 
 # %%
 settings = settings_from(globals())
@@ -100,41 +100,41 @@ if used != dataset:
 # * - The question
 #   - The answer
 #   - The number
-# * - [Trained with privacy](training.py): what is promised, and what does it cost?
+# * - [Trained with privacy](../training.py): what is promised, and what does it cost?
 #   - {value}`six_lenses.answer_training`
 #   - $\epsilon = $ {value}`six_lenses.epsilon:.2f` at $\delta = $ {value}`six_lenses.delta:.0e`;
 #     accuracy {value}`six_lenses.accuracy:.3f`
 #     [{value}`six_lenses.accuracy_low:.3f`, {value}`six_lenses.accuracy_high:.3f`]; the
 #     competitor's minus this: {value}`six_lenses.lost:.3f`
 #     [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], for these two models
-# * - [Abstention](interplay.py): is it right {value}`six_lenses.target:.1%` of the time if it may
-#     refuse?
+# * - [Abstention](../interplay.py): is it right {value}`six_lenses.target:.1%` of the time if it
+#   may refuse?
 #   - {value}`six_lenses.answer_abstention`
 #   - answers {value}`six_lenses.coverage:.1%`
 #     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`];
 #     {value}`six_lenses.kept_words`;
-#     [normalized score](normalized_score.py) {value}`six_lenses.score:.4f`
+#     [normalized score](../normalized_score.py) {value}`six_lenses.score:.4f`
 #     [{value}`six_lenses.score_low:.4f`, {value}`six_lenses.score_high:.4f`]
-# * - [Suitability](suitability.py): may it be used on other data, without labels?
+# * - [Suitability](../suitability.py): may it be used on other data, without labels?
 #   - {value}`six_lenses.answer_suitability`
 #   - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations accepted:
 #     {value}`six_lenses.accepted_suitable` clearly suitable,
 #     {value}`six_lenses.accepted_wrongly` clearly unsuitable,
 #     {value}`six_lenses.accepted_undecided` undecided. As they are:
 #     p = {value}`six_lenses.p_none:.1e`
-# * - [Audit](audit.py): how private is it really, for one record?
+# * - [Audit](../audit.py): how private is it really, for one record?
 #   - {value}`six_lenses.answer_audit`
 #   - $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f` at {value}`six_lenses.level:.0%`, by one
 #     record; {value}`six_lenses.epsilon:.2f` is proven, {value}`six_lenses.ceiling:.2f` is the most
 #     that these {value}`six_lenses.trials` trials could show. Bayesian
 #     [{value}`six_lenses.audit_low:.2f`, {value}`six_lenses.audit_high:.2f`]: credible interval for
 #     what this attack shows; never contains 0, no upper bound on the loss
-# * - [Labels](canaries.py): can a label be read off the model?
+# * - [Labels](../canaries.py): can a label be read off the model?
 #   - {value}`six_lenses.answer_labels`
 #   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
 #     ({value}`six_lenses.label_plain:.2f` without privacy); {value}`six_lenses.label_proven:.1f` is
 #     proven, {value}`six_lenses.label_ceiling:.2f` is the most that these canaries could show
-# * - [Counterfactual](counterfactual.py): is a competitor better if neither may refuse?
+# * - [Counterfactual](../counterfactual.py): is a competitor better if neither may refuse?
 #   - {value}`six_lenses.answer_counterfactual`
 #   - difference {value}`six_lenses.difference:.3f`
 #     [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`]; the truth
@@ -162,8 +162,8 @@ if used != dataset:
 #   what it answers, with the fraction that it answers; outputs on labelled test data, so that you
 #   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
 #   count; and how likely it was to answer each input, so that what it withheld can be estimated.
-#   With a file of them, [Your own model](your_model.py) computes what this page does, but for the
-#   proof of $\epsilon$ and the labels' canaries.
+#   With a file of them, [Your own model](../your_model.py) computes what this page does, but for
+#   the proof of $\epsilon$ and the labels' canaries.
 #
 # ## In one figure
 #
@@ -468,7 +468,7 @@ chapter.values(
 # the canaries, the competitor at {value}`six_lenses.remembered_plain:.1%`. A model may get canaries
 # "wrong" simply because it is often wrong; what counts is the bound. With all canaries guessed
 # rightly it would have been {value}`six_lenses.label_ceiling:.2f`. Mechanisms made for labels
-# alone prove more about them at less cost in accuracy ({doc}`canaries`).
+# alone prove more about them at less cost in accuracy ({doc}`canaries </canaries>`).
 #
 # ## Counterfactual: had neither abstained
 #
@@ -556,23 +556,23 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # 1. Spend less. Which lens changes most? Could the audit now contradict a broken training, and does
 #    it, at any `noise_factor`?
 #    ```sh
-#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p epsilon 1.0
 #    ```
 # 2. Ask for more. What does the threshold chosen on the validation points reach on the test points?
 #    ```sh
-#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p target_accuracy 0.995
 #    ```
 # 3. Let the models abstain nearly always where they are unsure. What happens to the width of the
 #    intervals with known and with fitted propensities?
 #    ```sh
-#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p answering 0.02
 #    ```
 # 4. Take a wider margin. Which populations are accepted now? Are they suitable?
 #    ```sh
-#    papermill book/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
+#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p margin 0.1
 #    ```
 #

@@ -10,7 +10,7 @@ deployment, fits the estimator; the other is the test data. Peers, by their publ
   data, with Bonferroni's correction.
 - *FETDrift* (alibi-detect): Fisher's exact test, one-sided, of a month's labels against the test
   data's.
-- *FETDriftOnline*, *CVMDriftOnline* (alibi-detect): :mod:`lib.studies.suitability.online`, with
+- *FETDriftOnline*, *CVMDriftOnline* (alibi-detect): :mod:`lib.studies.beyond.online`, with
   windows of a month and of half a year, an expected run time of ``false_every`` months, and started
   anew after an alarm. The second sees estimates, of as many rows as are labelled; both see every
   second one only, or fewer, where simulating the thresholds would take too long.
@@ -30,8 +30,8 @@ from scipy import stats
 
 from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
+from lib.studies.beyond.online import CramerOnline, FisherOnline, alarms, thresholds
 from lib.studies.suitability.data import Study, timeline
-from lib.studies.suitability.online import CramerOnline, FisherOnline, alarms, thresholds
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.estimator import CorrectnessEstimator

@@ -63,8 +63,8 @@ chapter = open_chapter("curves", globals())
 
 from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
 from lib.runs import stored_table
-from lib.studies.audit import curves as studies
 from lib.studies.audit.sanity import SanityCheck
+from lib.studies.beyond import curves as studies
 from lib.studies.default_problem import at_hand, data_note
 
 used = at_hand(dataset)
@@ -99,7 +99,8 @@ proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
 # %% [markdown]
 # ## Three trainings, three attacks
 #
-# - *Examples.* The audited training of [the page before](audit_trainings.py), under P3's attacks.
+# - *Examples.* The audited training of [the page before](../audit_trainings.py), under P3's
+#   attacks.
 # - *A hard case.* A record with a feature of its own, in which nothing but noise hides it.
 # - *Labels.* Here records are public and labels go through randomised response. Each of
 #   many models has one record whose label is one of two wrong ones, by a coin. The attack compares
@@ -223,8 +224,8 @@ chapter.values(
 # If $\epsilon$ is {value}`curves.most:g` times what is claimed, the curve shows it in
 # {value}`curves.noticed:.0%` of the audits, and the union bound on $\epsilon$ in
 # {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
-# Gaussian bound of [audited trainings](audit_trainings.py) rests on a hypothesis. Here nothing is
-# assumed: the curve is the one that the accountant proves.
+# Gaussian bound of [audited trainings](../audit_trainings.py) rests on a hypothesis. Here nothing
+# is assumed: the curve is the one that the accountant proves.
 #
 # ## What to do
 #
@@ -277,8 +278,9 @@ chapter.table(
 # They could refute a proof, so few of them a gross fault alone; what an attack would find in that
 # page's data they do not say. This attack knows the mechanism and sees the weights up to
 # {value}`curves.private_looks` times in a training; the proof allows it to see them at all steps.
-# The pages {doc}`gap` and {doc}`promise` train as the panel or the {doc}`search <choosing>` does.
-# Of {value}`curves.mechanisms` mechanisms PATE alone has no attack here.
+# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the panel or the
+# {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone has no
+# attack here.
 
 # %%
 chapter.figure(
@@ -303,12 +305,12 @@ chapter.table(
 )
 
 # %% [markdown]
-# A true proof is refuted with probability {value}`curves.allowed:.0%` at most, by any of the
-# attacks: each one's limits hold at the level {value}`curves.each_level:.2%` (Bonferroni). The
-# labels of ALIBI and AGIBI have one record with a coin in each training, as those above have: the
-# many canaries in a training of [their page](canaries.py) are no independent trials. Nor are those
-# of PATE, whose ensembles are too dear for one trial each. Its curve is sure before anything is
-# asked, of {value}`curves.pate_queries:,d` questions.
+# A true proof is refuted with probability {value}`curves.allowed:.0%` at most, by any
+# of the attacks: each one's limits hold at the level {value}`curves.each_level:.2%` (Bonferroni).
+# The labels of ALIBI and AGIBI have one record with a coin in each training, as those above have:
+# the many canaries in a training of [their page](../canaries.py) are no independent trials. Nor are
+# those of PATE, whose ensembles are too dear for one trial each. Its curve is sure before anything
+# is asked, of {value}`curves.pate_queries:,d` questions.
 #
 # ### What another auditor offers
 #
@@ -330,7 +332,7 @@ chapter.table(
 #
 # ### What this page leaves out
 #
-# - Proofs are for the mechanism in exact arithmetic, see [Security](security.md).
+# - Proofs are for the mechanism in exact arithmetic, see [Security](../security.md).
 # - One record of one person. For several, look at {py:obj}`lib.privacy.group_guarantee`.
 # - Limits for all thresholds together are wide. Fix a few on other trials, and `fixed=True`.
 #
@@ -338,15 +340,15 @@ chapter.table(
 #
 # 1. With more noise on the labels, how near does the attack come?
 #    ```sh
-#    papermill book/curves.py out.ipynb -f params/quick/curves.yml -p label_epsilon 0.5
+#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_epsilon 0.5
 #    ```
 # 2. Stop the training on labels early. What protects them now, and can it be relied upon?
 #    ```sh
-#    papermill book/curves.py out.ipynb -f params/quick/curves.yml -p label_steps 20
+#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_steps 20
 #    ```
 # 3. How wrong must a claim be for few models to notice?
 #    ```sh
-#    papermill book/curves.py out.ipynb -f params/quick/curves.yml -p hard_models 200
+#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p hard_models 200
 #    ```
 #
 # ## Summary

@@ -46,8 +46,8 @@ chapter = open_chapter("gap", globals())
 import math
 
 from lib.runs import stored_table
+from lib.studies.beyond import gap as studies
 from lib.studies.default_problem import at_hand, data_note
-from lib.studies.interplay import gap as studies
 
 used = at_hand(dataset)
 settings = studies.settings_from(globals(), used)
@@ -276,15 +276,15 @@ chapter.table(
 #
 # 1. At which fraction of flips is half of the gap noise?
 #    ```sh
-#    papermill book/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
+#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
 #    ```
 # 2. Does a model that trains longer rank better, or only err less often?
 #    ```sh
-#    papermill book/gap.py out.ipynb -f params/quick/gap.yml -p steps 520
+#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p steps 520
 #    ```
 # 3. Which term shows that people's errors depend on the image?
 #    ```sh
-#    papermill book/gap.py out.ipynb -f params/standard/gap.cifar10n.yml
+#    papermill book/beyond/gap.py out.ipynb -f params/standard/gap.cifar10n.yml
 #    ```
 #
 # ## Summary

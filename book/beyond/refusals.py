@@ -43,8 +43,8 @@ from lib import data
 from lib.book import evidence
 from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
+from lib.studies.beyond import refusals as studies
 from lib.studies.counterfactual import figures
-from lib.studies.counterfactual import refusals as studies
 
 images_here = all(
     data.available(f"suitability/{name}")
@@ -60,7 +60,7 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # %% [markdown]
 # ## An interval for every time
 #
-# As [before](counterfactual.py), $R_t = 1$ where a service abstains, with {term}`propensity`
+# As [before](../counterfactual.py), $R_t = 1$ where a service abstains, with {term}`propensity`
 # $\pi_t$, and $S_t \in [0, 1]$ is its score. Let $m_t$ be a {term}`predictable` guess of it, from
 # earlier points. The influence value
 #
@@ -327,7 +327,7 @@ chapter.values(
 # ### What this page leaves out
 #
 # - *Coins that lie.* A service that says a wrong propensity is weighted wrongly, at any time.
-# - *Abstention by a rule* has no floor. [The page before](counterfactual_limits.py) has bounds.
+# - *Abstention by a rule* has no floor. [The page before](../counterfactual_limits.py) has bounds.
 # - *Betting.* Sequences that test each value by a bet {cite}`waudby2024estimating` can be narrower
 #   where points are alike. These hold where the difference drifts.
 # - *Forecasts further ahead* than the next point, for which the past is not known in time.
@@ -336,15 +336,15 @@ chapter.values(
 #
 # 1. Answers at least half of the time. What does the exact sequence still cost?
 #    ```sh
-#    papermill book/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
+#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
 #    ```
 # 2. A shorter stream. Is it decided?
 #    ```sh
-#    papermill book/refusals.py out.ipynb -f params/quick/refusals.yml -p stream_points 1500
+#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p stream_points 1500
 #    ```
 # 3. Let both text classifiers learn from the same phrases. Which would be better?
 #    ```sh
-#    papermill book/refusals.py out.ipynb -f params/quick/refusals.yml -p few 67349
+#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p few 67349
 #    ```
 #
 # ## Summary

@@ -1,0 +1,1 @@
+"""Experiments of questions that the five papers leave open."""
