@@ -616,6 +616,8 @@ chapter.values(
     honest_moved=rate.loc["honest", "moved_user"],
     source_moved=rate.loc["source rows mixed in", "moved_user"],
 )
+
+# %%
 by_model = unsuitable.groupby(["cheat", "seed"])["suitable"].mean().unstack()
 gain = by_model - by_model.loc["honest"]
 chapter.settle(
