@@ -42,7 +42,7 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.report.suitability_numbers import FEW_ERRORS
 from lib.runs import stored_table
-from lib.studies.suitability import figures
+from lib.studies.suitability import figures, stress
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
@@ -56,16 +56,6 @@ from lib.studies.suitability.simulations import (
     impossibility_example,
     label_errors,
     simulate_guarantee,
-)
-from lib.studies.suitability.stress import (
-    PROVIDER,
-    USER,
-    by_sample_size,
-    cheats_table,
-    compare_calibrations,
-    missed_table,
-    simulate_cheats,
-    source_table,
 )
 from lib.suitability.filter import p_text
 
@@ -542,18 +532,20 @@ chapter.table(
 drawn = pd.concat(
     [
         stored_table(
-            simulate_cheats,
+            stress.simulate_cheats,
             study, rows, cheat_labels, cheat_margin, draws, np.random.default_rng([seed, s, 1]),
         ).assign(seed=s)
         for s, study in loaded.items()
     ]
 )  # fmt: skip
-cheats = cheats_table(drawn)
+cheats = stress.cheats_table(drawn)
 unsuitable = drawn[~drawn["truth"]]
 
 # %%
 chapter.figure(
-    figures.plot_cheats(drawn, {"the provider": PROVIDER, "the user": USER}, cheat_margin),
+    figures.plot_cheats(
+        drawn, {"the provider": stress.PROVIDER, "the user": stress.USER}, cheat_margin
+    ),
     "cheats",
     alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
     caption=f"Decisions by true drop, {title} OOD; the grey line is the margin.",
@@ -651,14 +643,14 @@ chapter.settle(
 sized = pd.concat(
     [
         stored_table(
-            by_sample_size,
+            stress.by_sample_size,
             study, user_sizes, holdout_sizes, rows, margin, draws,
             np.random.default_rng([seed, s, 2]),
         ).assign(seed=s)
         for s, study in loaded.items()
     ]
 )  # fmt: skip
-missed = missed_table(sized, alpha)
+missed = stress.missed_table(sized, alpha)
 
 # %%
 curves = {
@@ -684,7 +676,7 @@ best = missed[missed["n_holdout"] == max(holdout_sizes)].set_index("n_user")
 few = min(user_sizes)
 chapter.values(
     few=few,
-    n_test=min(rows, len(source_table(loaded[model_seeds[0]])[1]) // 3),
+    n_test=min(rows, len(stress.source_table(loaded[model_seeds[0]])[1]) // 3),
     most_holdout=max(holdout_sizes),
     missed_few=best.loc[few, "missed"],
     missed_all=best.loc[0, "missed"],
@@ -731,7 +723,11 @@ for d in here or ["digits"]:
     for s in model_seeds:
         one = loaded[s] if d == main else load_study(d, seed=s)
         found = stored_table(
-            compare_calibrations, one, calibration_rows, draws, np.random.default_rng([seed, s, 3])
+            stress.compare_calibrations,
+            one,
+            calibration_rows,
+            draws,
+            np.random.default_rng([seed, s, 3]),
         )
         errors.append(found.assign(dataset=d, seed=s))
 errors = pd.concat(errors, ignore_index=True)

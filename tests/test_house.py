@@ -169,7 +169,7 @@ LIMITS = {"lines": 700, "longest": 40, "median": 12, "hidden": 0.25}
 # Chapters that exceed one, with their present number, which may only fall.
 LONGER = {
     "training": {"median": 13, "hidden": 0.47},
-    "suitability_guarantee": {"lines": 824},  # two pages that became one
+    "suitability_guarantee": {"lines": 820},  # two pages that became one
     "your_model": {"hidden": 1.0},  # a form to fill in
 }
 
