@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import engines
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -20,7 +21,6 @@ from lib.audit import AttackCounts, best_lower_bound, epsilon_interval, roc_coun
 from lib.counterfactual import ForestClassifier, ForestRegressor, confidence_sequence
 from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
 from lib.studies.suitability.data import run_study, wilds_files, wilds_study
-from lib.studies.training import benchmark as engines
 from lib.suitability import ActiveMonitor, Monitor, labelling_probabilities
 
 pytestmark = pytest.mark.bench

@@ -29,9 +29,6 @@ clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient
 hidden: int = 32  # [1, 1024] hidden units of the MLP
 rates: list[float] = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0]  # (0, 100] learning rates to choose from
 members: int = 5  # [1, 20] models that share a budget
-n_models: int = 32  # [2, 4096] models trained at once in the measurement of speed
-rounds: int = 1  # [1, 20] repetitions of that measurement
-device: str = "cpu"  # {cpu, cuda} where it is made; an accelerator has one process of Opacus alone
 seed: int = 0  # [0, 1000000] how the digits are divided
 
 # %% tags=["hide-input"]
@@ -43,7 +40,7 @@ import numpy as np
 
 from lib import training
 from lib.runs import stored_table
-from lib.studies.training import benchmark, figures
+from lib.studies.training import figures
 from lib.studies.training import tables as studies
 
 spec = training.DataSpec("digits", train=1000, validation=200, test=597, seed=seed)
@@ -313,56 +310,15 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # %% [markdown]
 # ## How fast
 #
-# Opacus is measured at its best for small models: without its data loader, in the fastest of its
-# modes, one model after another (on one thread or all, whichever is faster), and as two processes
-# with one thread each. Digits-sized inputs, batches of 128,
-# independent samples; the CNN sees 32 x 32 colour images.
-
-# %%
-speeds = benchmark.compare_all(
-    {
-        "linear": (n_models, 200),
-        "mlp": (n_models, 200),
-        "small_cnn": (4, 8) if device == "cpu" else (max(2, n_models // 8), 40),
-    },
-    rounds=rounds,
-    opacus_seconds=0.25,
-    device=device,
-)
-chapter.figure(
-    figures.plot_speed(speeds),
-    "speed",
-    alt="Bar chart on a logarithmic axis: training steps per second for three kinds of models.",
-    caption="Training steps per second on this machine, logarithmic axis.",
-)
-chapter.table(
-    speeds,
-    "speeds",
-    "Training steps per second, and ratios",
-    {
-        **dict.fromkeys(["many at once", "Opacus", "Opacus, two processes"], ",.0f"),
-        **dict.fromkeys(["ratio", "ratio to two processes"], ".1f"),
-    },
-)
-
-# %% tags=["hide-input"]
-chapter.values(
-    volatile=True,
-    ratio_linear=speeds["ratio"][0],
-    ratio_mlp=speeds["ratio"][1],
-    ratio_cnn=speeds["ratio"][2],
-    processes_mlp=speeds["ratio to two processes"][1],
-    memory=benchmark.peak_memory(n_models=n_models),
-)
-chapter.values(n_models=n_models)
-
-# %% [markdown]
-# {value}`training.n_models` models trained at once are {value}`training.ratio_linear:.0f` times
-# (linear) and {value}`training.ratio_mlp:.0f` times (MLP) as fast as one after another with Opacus,
-# MLPs {value}`training.processes_mlp:.0f` times as fast as in two processes of Opacus; they take
-# {value}`training.memory:.0f` MiB beyond what the libraries and the data need. For convolutions
-# (four models) the gain is {value}`training.ratio_cnn:.1f` times, most of it by closed forms of
-# their gradients.
+# Many small models are trained at once by the engine of this book, or one after another by Opacus
+# in the fastest of its modes. How many times as fast the first is, both with one thread, says the
+# table of [all comparisons](maintainers.md):
+#
+# ```{benchmarks} Opacus
+# ```
+#
+# For convolutions most of the gain comes from closed forms of their gradients. On a GPU,
+# `python benchmarks/engines.py --device cuda` measures the same, and what `precision` costs there.
 #
 # ## Precision, and the same numbers again
 #
@@ -378,15 +334,6 @@ chapter.values(n_models=n_models)
 # `deterministic` makes PyTorch refuse algorithms whose sums depend on the order in which threads
 # finish. It is no part of the guarantee. Teachers and students of PATE are trained with PyTorch's
 # own settings; nothing of their guarantee depends on it.
-
-# %%
-chapter.table(
-    benchmark.precision_costs(device),
-    "precision",
-    "What precision and repeatability cost here: private training steps of the small CNN",
-    {"steps a second": ",.1f", "ratio": ".2f"},
-    aside=True,
-)
 
 # %% [markdown]
 # ## The panel of P1, on paper
@@ -473,8 +420,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # ## Summary
 #
 # [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. Opacus and
-# the batched engine give the same model for the same seed; the latter trains many MLPs at once
-# {value}`training.ratio_mlp:.0f` times as fast as Opacus one after another.
+# the batched engine give the same model for the same seed.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

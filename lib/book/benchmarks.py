@@ -77,14 +77,20 @@ def ratio(row: Mapping[str, Any]) -> tuple[float, float, float]:
     return float(low), float(median), float(high)
 
 
-def benchmarks_html(book: Path) -> str:
-    """HTML of the record: its origin, and a row for the largest size of each comparison."""
+def benchmarks_html(book: Path, beside: str = "") -> str:
+    """HTML of the record: its origin, and a row for the largest size of each comparison.
+
+    `beside` names the other software; nothing stands for all.
+    """
     record = read_measured(book, "benchmarks", _FIELDS)
     if record is None:
         return note_html("No run has been recorded here: `make bench` records one.")
     for row in record["results"]:
         _check(row)
-    largest = {row["comparison"]: row for row in record["results"]}  # sizes ascend
+    rows = [row for row in record["results"] if beside in ("", row["peer"])]
+    if not rows:
+        raise ValueError(f"no comparison with {beside!r} is recorded")
+    largest = {row["comparison"]: row for row in rows}  # sizes ascend
     table = pd.DataFrame(
         {
             "what": f"{row['comparison']}, {row['size']:,} {row['unit']}",

@@ -486,10 +486,11 @@ _ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\
 
 
 def plain_roles(text: str) -> str:
-    """Prose without what only a book understands: the words of roles stay, a `result` goes."""
-    return _RESULT.sub("", _ROLE.sub(r"\1", text))
+    """Prose without what only a book understands: the words of roles stay, a directive goes."""
+    return _ELSEWHERE.sub("", _ROLE.sub(r"\1", text))
 
 
+_ELSEWHERE = re.compile(r"^```\{(?:result|benchmarks)\} [\w-]+\n```\n+", flags=re.MULTILINE)
 _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 
 

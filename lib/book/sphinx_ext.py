@@ -188,11 +188,13 @@ def _value(app: Sphinx, quoted: str, own: bool = False) -> str:
         raise ValueError(f"value {quoted!r}: {error}") from None
 
 
-def _directive(make: Callable[..., str], arguments: int = 0) -> type[SphinxDirective]:
+def _directive(
+    make: Callable[..., str], arguments: int = 0, optional: int = 0
+) -> type[SphinxDirective]:
     """A directive whose function gives raw HTML; what that refuses stops the build."""
 
     class Part(SphinxDirective):
-        required_arguments = arguments
+        required_arguments, optional_arguments = arguments, optional
 
         def run(self) -> list[nodes.Node]:
             """Return the part of the page."""
@@ -244,10 +246,10 @@ def _tally(env: Any, paper: str) -> str:
     return tally_html(_evidence(env.app, env.docname), paper)
 
 
-def _benchmarks(env: Any) -> str:
-    """What `make bench` has recorded."""
+def _benchmarks(env: Any, beside: str = "") -> str:
+    """What `make bench` has recorded, of all software or of one."""
     env.note_dependency(str(Path(env.app.srcdir, "records", "benchmarks.json")))
-    return benchmarks_html(Path(env.app.srcdir))
+    return benchmarks_html(Path(env.app.srcdir), beside)
 
 
 def _beside(env: Any) -> str:
@@ -577,7 +579,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("beside", _directive(_beside))
-    app.add_directive("benchmarks", _directive(_benchmarks))
+    app.add_directive("benchmarks", _directive(_benchmarks, optional=1))
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")

@@ -1,4 +1,4 @@
-"""How fast the engines are, as ratios measured in one go.
+"""How fast the engines are beside Opacus, as ratios measured in one go: ``--device cuda`` on a GPU.
 
 The baseline is Opacus at its best for small models: per-example gradients, clipping, noise and
 update, without its data loader (a Poisson sample is drawn by one comparison and indexed directly),
@@ -6,16 +6,13 @@ in whichever of its ways to compute per-example gradients is the fastest for the
 after another on one thread or all, whichever is faster, or in two processes with one thread each.
 """
 
+import argparse
 import contextlib
-import json
 import multiprocessing
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -173,30 +170,6 @@ def precision_costs(device: str = "cpu", n_models: int = 2, steps: int = 4) -> p
     return table.assign(ratio=table["steps a second"] / table["steps a second"][0])
 
 
-def peak_memory(model: str = "mlp", n_models: int = 512, steps: int = 20) -> float:
-    """MiB that training many models takes beyond libraries and data (Linux only)."""
-    call = f"b._memory({model!r}, {n_models}, {steps})"
-    code = f"from lib.studies.training import benchmark as b; {call}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def _memory(model: str, n_models: int, steps: int) -> None:
-    """In a fresh process."""
-    data, configs = _data(SPECS[model]), _configs(SPECS[model], n_models, steps)
-    train_many(configs[:2], data, data.inputs[:1])
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far becomes what is in use now
-    before = _status("VmRSS")
-    results = train_many(configs, data, data.inputs[:1])
-    assert len(results) == n_models
-    print(_status("VmHWM") - before)
-
-
-def _status(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:"))
-
-
 def _data(spec: ModelSpec) -> TrainingData:
     rng = np.random.default_rng(0)
     inputs = rng.random((EXAMPLES, *spec.inputs), dtype=np.float32)
@@ -209,3 +182,20 @@ def _configs(spec: ModelSpec, count: int, steps: int, device: str = "cpu") -> li
         noise_source="device" if accelerated(device) else "host",
     )  # fmt: skip
     return [replace(base, seed=seed) for seed in range(count)]
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--models", type=int, default=32, help="models trained at once")
+    parser.add_argument("--rounds", type=int, default=2)
+    given = parser.parse_args()
+    networks = (4, 8) if given.device == "cpu" else (max(2, given.models // 8), 40)
+    work = {"linear": (given.models, 200), "mlp": (given.models, 200), "small_cnn": networks}
+    print(compare_all(work, rounds=given.rounds, device=given.device).to_string(index=False))
+    print(precision_costs(given.device).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
