@@ -102,3 +102,27 @@ def test_infinite_scores_have_a_rank():
     curve = selective.accuracy_coverage([True, False, True], [-np.inf, 0.0, np.inf])
     assert curve.accuracy == pytest.approx([1, 1 / 2, 2 / 3])
     assert selective.accuracy_coverage([1, 0], [0.0, -0.0]).accuracy.tolist() == [0.5, 0.5]
+
+
+def test_extremes_of_few_points_by_hand():
+    extremes = selective.normalized_score_extremes
+    assert extremes(0, 1) == extremes(1, 1) == extremes(2, 2) == (0.0, 0.0)
+    # Best (1 + 1/2) / 2, random 1/2 at both coverages, worst (0 + 1/2) / 2.
+    assert extremes(1, 2) == (0.25, 0.5)
+    best = (1 + 1 + 2 / 3) / 3
+    assert extremes(2, 3) == pytest.approx((best - 2 / 3, best - (0 + 1 / 2 + 2 / 3) / 3))
+
+
+def test_a_target_that_rounding_misses_is_reached():
+    # 3/10 as the share of three right among ten, against the float 0.1 + 0.2.
+    correct, target = [True] * 3 + [False] * 7, 0.1 + 0.2
+    assert target > 3 / 10
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), target) == 1.0
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), 0.3 + 1e-9) == 0.9
+
+
+def test_whole_groups_or_random_parts_of_them():
+    correct, score = [True, True, True, False], [2, 1, 1, 1]
+    assert selective.coverage_at_accuracy(correct, score, 0.8) == 0.25
+    assert selective.coverage_at_accuracy(correct, score, 0.8, randomized=True) == 0.5
+    assert selective.coverage_at_accuracy(correct, score, 0.75) == 1.0
