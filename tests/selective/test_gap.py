@@ -219,9 +219,11 @@ def test_balanced_augrc_is_that_of_fd_shifts(tied):
     assert found["aurc"] > risk_areas(wrong, s)["aurc"]
 
 
-def test_equal_classes_need_no_weights():
-    rng = np.random.default_rng(2)
-    loss, s = rng.random(90), rng.random(90)
-    found, weighted = risk_areas(loss, s), risk_areas(loss, s, np.arange(90) % 3)
-    assert weighted == pytest.approx(found, rel=1e-12)
-    assert risk_areas(np.full(4, 0.3), np.arange(4))["naurc"] == 0.0
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_bound_on_all_coverages_holds_and_is_no_formality(level):
+    n, draws, rng = 400, 3000, np.random.default_rng(0)
+    reach = math.sqrt(math.log(2 / (1 - level)) / (2 * n))
+    errors = (rng.random((draws, n)) < 0.5) - 0.5
+    beyond = np.abs(errors.cumsum(axis=1) / n).max(axis=1) > reach
+    assert beyond.sum() <= stats.binom.ppf(1 - 1e-4, draws, 1 - level)
+    assert beyond.sum() > 0.1 * draws * (1 - level)

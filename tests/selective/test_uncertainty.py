@@ -22,10 +22,8 @@ def draw(rng, n, decimals=None):
 @pytest.mark.parametrize("decimals", [None, 1])
 def test_normal_intervals_cover(metric, decimals):
     """Coverage counted over repetitions, within what a binomial of 0.95 would do, and 1% bias."""
-    rng = np.random.default_rng(5)
+    rng, repetitions, hits = np.random.default_rng(5), 600, 0
     truth = METRICS[metric](*draw(rng, 400_000, decimals))
-    repetitions = 1000
-    hits = 0
     for _ in range(repetitions):
         found = selective.estimate(*draw(rng, 800, decimals), metric)
         hits += found.low <= truth <= found.high
@@ -46,15 +44,14 @@ def test_bootstrap_intervals_cover():
 
 def test_paired_differences_have_the_right_level():
     """Two equally good scores on the same points: rejected in 5% of the repetitions."""
-    rng = np.random.default_rng(7)
-    rejected = 0
-    for _ in range(1000):
+    rng, rejected = np.random.default_rng(7), 0
+    for _ in range(600):
         z = rng.random(600)
         correct = rng.random(600) < 0.3 + 0.7 * z
         a, b = (z + 0.3 * rng.normal(size=600) for _ in range(2))
         found = selective.compare(correct, a, correct, b)
         rejected += not found.low <= 0 <= found.high
-    assert stats.binom.ppf(0.0005, 1000, 0.045) <= rejected <= stats.binom.ppf(0.9995, 1000, 0.06)
+    assert stats.binom.ppf(0.0005, 600, 0.045) <= rejected <= stats.binom.ppf(0.9995, 600, 0.06)
 
 
 def test_points_needed_give_the_promised_power():
@@ -193,8 +190,15 @@ def clustered(rng, clusters, size, accuracy, alike=0.8):
     return tuple(np.where(copied, np.repeat(f, size), o) for f, o in zip(first, own, strict=True))
 
 
-@pytest.mark.parametrize(("clusters", "size"), [(200, 2), (100, 10), (40, 50), (12, 10)])
-@pytest.mark.parametrize("metric", ["aurc", "normalized_score"])
+@pytest.mark.parametrize(
+    ("clusters", "size", "metric"),
+    [
+        (200, 2, "aurc"),
+        (100, 10, "normalized_score"),
+        (40, 50, "aurc"),
+        (12, 10, "normalized_score"),
+    ],
+)
 def test_intervals_of_clusters_hold(clusters, size, metric):
     rng = np.random.default_rng([clusters, size])
     truth = true_area("informative", 0.85, metric)
@@ -259,7 +263,7 @@ def test_level_over_seeds_and_points():
 @pytest.mark.parametrize(("seeds", "least"), [(2, 0.87), (3, 0.92), (5, 0.94)])
 def test_intervals_over_few_seeds_cover_what_is_said(seeds, least):
     """Worst where a tenth of the variance is due to the points; exactly where none is."""
-    rng, runs, tails = np.random.default_rng(seeds), 2000, 4 * math.sqrt(0.1 * 0.9 / 2000)
+    rng, runs, tails = np.random.default_rng(seeds), 1200, 4 * math.sqrt(0.1 * 0.9 / 1200)
     values = rng.normal(size=(runs, seeds)) * math.sqrt(0.9 * seeds)
     shift = rng.normal(size=runs) * math.sqrt(0.1)
     for row, moved, low, high in ((1, 1, least, least + 0.02), (0, 0, 0.95, 0.95)):
