@@ -220,7 +220,7 @@ CORNERS = [
 
 
 @pytest.mark.parametrize("counts", CORNERS)
-@pytest.mark.parametrize("delta", [0.0, 1e-300, 0.3, 0.999])
+@pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_corner_cases_are_finite_ordered_and_monotone_in_the_level(counts, delta):
     levels = (1e-9, 0.01, 0.5, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12)
     for method, side in itertools.product(METHODS, SIDES):

@@ -21,24 +21,6 @@ some = st.integers(1, 60).flatmap(
 
 @settings(deadline=None)
 @given(some)
-def test_normalized_score_is_e_aurc_and_bounded(case):
-    correct, score = case
-    value = selective.normalized_score(correct, score)
-    wrong = ~np.array(correct)
-    assert value == pytest.approx(selective.risk_areas(wrong, score)["e_aurc"], abs=1e-12)
-    n, right = len(correct), sum(correct)
-    _, worst = selective.normalized_score_extremes(right, n)
-    assert -1e-15 <= value <= worst + 1e-12
-    assert selective.normalized_score(correct, correct) == pytest.approx(0, abs=1e-15)
-    flipped = [not c for c in correct]
-    assert selective.normalized_score(correct, flipped) == pytest.approx(worst, abs=1e-12)
-    constant = selective.normalized_score(correct, [0.5] * n)
-    expected = selective.normalized_score_extremes(right, n)[0]
-    assert constant == pytest.approx(expected, abs=1e-12)
-
-
-@settings(deadline=None)
-@given(some)
 def test_augrc_by_auroc_of_scikit_learn(case):
     correct, score = case
     a = np.mean(correct)

@@ -67,17 +67,6 @@ def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):
         assert gap_decomposition(y, s, q, steps[s.astype(int)])["calibration"] <= best + 1e-12
 
 
-@settings(deadline=None)
-@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_without_noise_all_is_ranking(n, seed):
-    rng = np.random.default_rng(seed)
-    y, s = rng.random(n) < 0.7, rng.integers(0, 9, n)
-    for found in (gap_decomposition(y, s), gap_decomposition(y, s, y.astype(float))):
-        assert found["noise"] == pytest.approx(0, abs=1e-15)
-        assert found["finite_sample"] == found["finite_sample_error"] == 0
-        assert found["ranking"] == pytest.approx(selective.normalized_score(y, s), abs=1e-12)
-
-
 @pytest.mark.parametrize(("flip", "classes"), [(0.2, 10), (0.4, 3), (0.05, 2)])
 def test_flips_shrink_the_ranking_by_a_known_factor_and_add_known_noise(flip, classes):
     rng = np.random.default_rng(0)

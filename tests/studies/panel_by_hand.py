@@ -1,11 +1,10 @@
-"""A panel, an imbalance study and an outlier study with chosen numbers: nothing is trained."""
+"""A panel and an imbalance study with chosen numbers: nothing is trained."""
 
 import math
 
 import numpy as np
 import pandas as pd
 
-from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.panel import Imbalance, Panel, PanelSettings, Predictions
 from lib.training import DataSpec, ModelSpec, TrainingConfig
 
@@ -33,9 +32,7 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
     )
     found = {}
     for i, epsilon in enumerate(epsilons):
-        for k, method in enumerate(
-            ("SR", "SCTD", "SCTD, ties by SR", "MCDO", "SR, no entropy", "SCTD, no entropy")
-        ):
+        for k, method in enumerate(("SR", "SCTD", "SCTD, ties by SR", "MCDO")):
             found[method, epsilon] = predictions(
                 0.9 - 0.1 * i - 0.05 * (k == 3), 0.5 + 0.2 * i + 0.1 * k, seeds=seeds, seed=k
             )
@@ -46,30 +43,8 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
             selective[epsilon] = Predictions(
                 np.stack([p.correct for p in each], 1), np.stack([p.score for p in each], 1)
             )
-    rows = [
-        (family, epsilon, rate, math.nan if family == "MCDO" else 0.5 + rate / 10, 1, rate == 1.0)
-        for family in ("plain", "MCDO")
-        for epsilon in epsilons
-        for rate in (0.1, 1.0)
-    ]
-    columns = ["family", "epsilon", "rate", "accuracy", "trainings", "chosen"]
-    rates = pd.DataFrame(rows, columns=columns)
-    spent = [
-        (family, epsilon, models, 1.5, epsilon / 2, epsilon)
-        for family, models in (("plain", 1), ("MCDO", 1), ("DE", 5))
-        for epsilon in epsilons
-    ]
-    columns = ["family", "epsilon", "models", "noise_multiplier", "each", "spent"]
-    return Panel(
-        settings,
-        np.zeros(60, int),
-        found,
-        selective,
-        {},
-        rates,
-        pd.DataFrame(spent, columns=columns),
-        60.0,
-    )
+    none = pd.DataFrame()
+    return Panel(settings, np.zeros(60, int), found, selective, {}, none, none, 60.0)
 
 
 def imbalance():
@@ -83,12 +58,3 @@ def imbalance():
             correct[:, : 2 if p0 == 0.5 else 5] = False
             found[p0, epsilon] = Predictions(correct, np.stack([score, score]))
     return Imbalance((0.5, 0.01), (math.inf, 1.0), labels, found, {0.5: 50, 0.01: 1}, 9.0)
-
-
-def outlier():
-    """Three budgets, of which the first has a boundary at x1 = 2 and the last has none."""
-    rng = np.random.default_rng(0)
-    points = np.r_[rng.normal(size=(9, 2)), [[10.0, 0.5]]]
-    wrong = np.array([[0.2, 0.1, 0.3], [0.5, 0.6, 0.4], [0.9, 0.8, 1.0]])
-    weights = np.array([[2.0, 0.0, -4.0], [1.0, 1.0, -3.0], [0.0, 1.0, 1.0]])
-    return OutlierStudy(EPSILONS, wrong, wrong, wrong, points, weights)

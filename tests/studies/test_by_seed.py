@@ -86,18 +86,6 @@ def test_losses_at_every_budget_and_their_growth(made):
     assert evidence.least(evidence.runs, by_seed.losses([better], "SN")).value < 0
 
 
-def test_shares_spent_are_of_the_seeds_own_stops(made):
-    steps = 2  # checkpoints after 20 and 40 steps
-    right = made.predictions["SR", 1.0].correct  # the target: what is right at epsilon = 1
-    correct = np.zeros((SEEDS, steps, 60), int)
-    correct[0] = right[0]  # reached at once, at the second checkpoint, and never
-    correct[1, 1] = right[1]
-    wrong = 1
-    stops = replace(made, checkpoints={3.0: np.where(correct, 0, wrong)})
-    shares = by_seed.spent_shares(stops)
-    assert shares[0] < shares[1] == shares[2]
-
-
 def test_the_rare_class_by_seed():
     study = imbalance()
     facts = by_seed.rare_class(study)

@@ -74,15 +74,6 @@ def test_all_results_share_the_error():
         system.require_consistent([replace(free, claimed=shared - 1e-6)] * 10, level)
 
 
-def test_memorisation_adds_up_over_the_labels():
-    several = result(300, confidences=np.stack([result(k).confidences[0] for k in (10, 300)]))
-    table = system.memorisation_table([result(3, name="PATE"), several], [5, 10])
-    assert table["mechanism"].tolist() == ["ALIBI"] * 2  # PATE has no checkpoints
-    total = table["canary"] + table["true"] + 8 * table["other"]
-    np.testing.assert_allclose(total, 1)
-    np.testing.assert_allclose(table["canary"], 0.02 + 0.8 * np.array([10, 300]) / 400)
-
-
 def test_advantage_and_overlap_by_hand():
     rows = [
         ("ALIBI", 4.0, 0.9),

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -71,29 +70,3 @@ def test_all_but_one_way_keep_the_budget(settings):
     free, other = (table[table["epsilon"] == 7.0].iloc[k] for k in (0, 2))
     assert changes["accuracy"][1] == pytest.approx(other["accuracy"] - free["accuracy"])
     assert changes["se"][1] == pytest.approx(np.hypot(other["accuracy se"], free["accuracy se"]))
-
-
-def test_every_clipping_norm_and_batch_sees_as_many_examples_and_goes_as_far(monkeypatch):
-    given = {"epsilons": [7.0, 1.0], "tuned_model": "mlp", "hidden": 4, "activation": "tanh"}
-    given |= {"norms": [0.5, 2.0], "batches": [50, 200], "tuned_epochs": 2.0, "ways": [30.0, 10.0]}
-    given |= {"momentum": 0.0, "schedule": "constant", "device": "cpu", "seed": 3}
-    asked = []
-
-    def run_all(jobs):
-        asked.extend(jobs)
-        model = iter([0.5, 0.25] * len(jobs))
-        return [
-            SimpleNamespace(metrics={"models": [{"accuracy": next(model)} for _ in job.configs]})
-            for job in jobs
-        ]
-
-    monkeypatch.setattr(choosing, "run_all", run_all)
-    table = choosing.run_regimes(given, "digits")
-    configs = [config for job in asked for config in job.configs]
-    assert {(c.steps * c.batch_size, c.epsilon) for c in configs} == {(2000, 1.0)}
-    went = [c.learning_rate * c.clipping_norm * c.steps for c in configs]
-    np.testing.assert_allclose(went, [10.0, 30.0] * 4)
-    assert {job.points for job in asked} == {"validation"}
-    rows = [[c.clipping_norm, c.batch_size, c.learning_rate] for c in configs]
-    assert table[["clipping norm", "batch", "rate"]].to_numpy().tolist() == rows
-    assert table["accuracy"].tolist() == [0.5, 0.25] * 4

@@ -1,12 +1,9 @@
 """The gap by budget: what is trained and judged, by whom, and what the page shows of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import special
 
-from lib.data import split_rows
 from lib.selective import normalized_score
 from lib.studies.interplay import gap
 
@@ -55,22 +52,3 @@ def test_terms_add_up_and_flips_leave_a_known_part_of_the_ranking(study):
     assert row["total"] == pytest.approx(normalized_score(correct, p.max(-1)), abs=1e-9)
     assert row["accuracy"] == correct.mean()
     assert (noisy["published"] > noisy[["noise", "ranking", "calibration"]].sum(axis=1)).all()
-
-
-def test_people_judge_the_images_that_were_held_out(study, monkeypatch):
-    """Labels by position, and how often each is chosen for a class, from all images."""
-    rng = np.random.default_rng(0)
-    said = {"clean_label": rng.integers(3, size=2000)}
-    said |= {
-        f"random_label{k}": (said["clean_label"] + (rng.random(2000) < 0.2)) % 3 for k in "123"
-    }
-    monkeypatch.setattr(gap, "load_cifar_labels", lambda data, kind="clean_label": said[kind])
-    data = replace(study.panel.data, train=1000, validation=300)
-    people = replace(study, people=True, panel=replace(study.panel, data=data))
-    assert {job.points for job in people.jobs().values()} == {"validation"}
-    rows = np.sort(split_rows(2000, data.seed, {"train": 1000, "validation": 300})["validation"])
-    noisy, table = gap.noisy_labels(people, said["clean_label"][rows], 3)
-    assert (noisy == [said["random_label1"][rows], said["random_label2"][rows]]).all()
-    assert table == pytest.approx(0.8 * np.eye(3) + 0.2 * np.roll(np.eye(3), 1, axis=1), abs=0.05)
-    with pytest.raises(ValueError, match="not in the official order"):
-        gap.noisy_labels(people, said["clean_label"][rows][::-1], 3)

@@ -4,23 +4,11 @@ import math
 
 import numpy as np
 from figure_parts import lines
-from panel_by_hand import COVERAGES, EPSILONS, imbalance, outlier, panel
+from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
 from lib import selective
 from lib.studies.interplay import figures
 from lib.studies.interplay import tables as studies
-
-
-def test_boundaries():
-    study = outlier()
-    (ax,) = figures.plot_boundaries(study).axes
-    majority, apart = ax.collections
-    np.testing.assert_array_equal(majority.get_offsets(), study.points[:-1])
-    np.testing.assert_array_equal(apart.get_offsets(), study.points[-1:])
-    # A boundary is x1 as a function of x2: none is drawn for the model that ignores x1.
-    first, second = lines(ax).values()
-    np.testing.assert_allclose(first.get_xdata(), [2, 2])
-    np.testing.assert_allclose(np.add(*second.get_data()), 3)
 
 
 def test_panel_has_all_methods_and_the_points_of_selective_net():

@@ -94,29 +94,6 @@ def test_best_pairs_by_region():
     assert studies.accuracy_lost(TABLE[:2]) == 0
 
 
-def test_a_region_is_better_where_accuracy_and_score_both_are():
-    pairs = studies.best_pairs(TABLE)
-    assert studies.both_better(pairs) == (2, 2)
-    assert studies.both_better(pairs[pairs["ahead"] == "SR"]) == (0, 0)
-    pairs.loc[1, "lowest score"] = 0.06  # of SR's region at the larger budget
-    assert studies.both_better(pairs) == (1, 2)
-
-
-def test_more_epochs_are_compared_with_fewer_of_the_same_regime():
-    assert studies.by_epochs(TABLE).empty
-    longer = TABLE.assign(
-        epochs=60, accuracy=0.9, SCTD=0.0, **{"all noise": 2 * TABLE["all noise"]}
-    )
-    longest = longer.assign(epochs=120)
-    assert len(studies.by_epochs(pd.concat([longest, TABLE, longer]))) == 2 * len(TABLE)
-    both = studies.by_epochs(pd.concat([longer, TABLE]))  # in any order
-    assert len(both) == len(TABLE)
-    assert (both["noise"] == 2).all()
-    assert both["accuracy"].tolist() == pytest.approx((0.9 - TABLE["accuracy"]).tolist())
-    assert both["SCTD"].tolist() == pytest.approx((-TABLE["SCTD"]).tolist())
-    assert both["mean parameters"].tolist() == pytest.approx([0.0] * len(TABLE))
-
-
 def test_printed_rates_have_the_noise_of_the_border():
     rates = studies.printed_rates(SETTINGS, TABLE)
     assert rates["epsilon"].tolist() == [8.0, 1.0]

@@ -27,25 +27,3 @@ def test_populations():
     np.testing.assert_allclose(ends, [[0.05, 0.2], [0.2, 0.35]])
     (estimated,) = [c for c in ax.collections if c.get_label() == "estimated drop"]
     assert estimated.get_offsets().tolist() == [[0.01, 2], [0.12, 1], [0.2, 0]]
-
-
-def test_differences():
-    table = pd.DataFrame(
-        {
-            "known_value": [0.1, -0.2],
-            "known_low": [0.0, 0.1],
-            "known_high": [0.2, 0.35],
-            "value": [0.15, 0.25],
-            "low": [0.1, 0.2],
-            "high": [0.2, 0.3],
-            "selective": [0.3, 0.4],
-            "oracle": [0.12, 0.12],
-        }
-    )
-    (ax,) = figures.plot_differences(table).axes
-    lines = {line.get_label(): line for line in ax.lines}
-    assert lines["propensities told"].get_ydata().tolist() == [0.1, -0.2]
-    # The second value is outside of its interval, which is drawn as it is.
-    bars = [s[:, 1] for s in ax.collections[0].get_segments()]
-    np.testing.assert_allclose(bars, [[0, 0.2], [0.1, 0.35]])
-    assert lines["as seen"].get_ydata().tolist() == [0.3, 0.4]
