@@ -1,11 +1,10 @@
 """Tables and facts of the chapters on P1, from a panel with chosen numbers."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
+from panel_by_hand import COVERAGES, EPSILONS, panel
 
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
@@ -49,27 +48,6 @@ def test_summary_has_selective_net_without_a_coverage():
         for c, s, target in zip(private.correct, private.score, free.correct.mean(1), strict=True)
     ]
     assert table.loc[("SR", 1.0), "coverage"] == pytest.approx(np.mean(reached))
-
-
-@pytest.mark.parametrize("best", ["SR", "SN"])
-def test_sctd_against_the_best_of_the_others(best):
-    made = panel(selective_net=best == "SN")
-    if best == "SN":  # as good as can be: all its models are always right
-        found = made.selective[1.0]
-        perfect = replace(found, correct=np.ones_like(found.correct))
-        made = replace(made, selective={**made.selective, 1.0: perfect})
-    name, gap = studies.sctd_against_best(made, 1.0)
-    assert name == best
-    scores = studies.summary(made).set_index(["method", "epsilon"])["score"]
-    assert gap.value == pytest.approx(scores[best, 1.0] - scores["SCTD", 1.0])
-    assert gap.standard_error > 0
-
-
-def test_imbalance_table():
-    table = studies.imbalance_table(imbalance()).set_index(["p0", "epsilon"])
-    assert table.loc[(0.5, 1.0), "right first"] == 1.0
-    assert math.isnan(table.loc[(0.01, 1.0), "right first"])
-    assert table.loc[(0.5, 1.0), "position"] == pytest.approx(0.9)
 
 
 def test_coverage_with_ties_is_both_ways():
