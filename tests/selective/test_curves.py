@@ -44,6 +44,12 @@ def test_coverage_at_accuracy_is_the_last_that_reaches(case, target, randomized)
     assert found == (max(reached) if reached else 0.0)
 
 
+def test_the_bound_on_accuracy_by_hand():
+    found = selective.accuracy_bound([0.6, 0.6, 1.0], [0.3, 0.8, 0.5])
+    assert found == pytest.approx([1.0, 0.75, 1.0])
+    assert selective.accuracy_coverage([1, 0, 1], [3, 2, 1]).full_accuracy == 2 / 3
+
+
 def test_own_full_accuracy_is_always_reached():
     rng = np.random.default_rng(0)
     for n in range(1, 200):
