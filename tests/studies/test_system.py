@@ -165,11 +165,11 @@ def played(rng, known, chosen):
 def test_where_choosing_gains_nothing_neither_verdict_is_more_frequent_than_it_says(known):
     rng = np.random.default_rng(1)
     above = below = 0
-    for _ in range(400):
+    for _ in range(150):
         table = system.games_table([played(rng, known, known)])
         found = evidence.least(evidence.standardized, system.gains_by_choosing(table))
         above, below = above + (found.low > 0), below + (found.high < 0)
-    assert max(above, below) <= stats.binom.isf(1e-3, 400, 0.025 + 0.01)  # of normality: 60 trials
+    assert max(above, below) <= stats.binom.isf(1e-3, 150, 0.025 + 0.01)  # of normality: 60 trials
 
 
 def test_a_chosen_point_that_gives_away_more_is_seen():
