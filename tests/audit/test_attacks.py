@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.audit import LiRA, select_worst
+from lib.audit import LiRA, Threshold, select_worst
 from lib.audit.attacks import fit_models, log_ratio
 
 
@@ -27,6 +27,7 @@ def test_lira_is_the_log_likelihood_ratio():
     )
     found = LiRA().score(seen, values[:, 4], members[:, 4])
     assert found == pytest.approx(expected, abs=1e-12)
+    assert Threshold().score(seen, None, None).tolist() == seen.tolist()
     assert log_ratio(values, *fit_models(values, members)).shape == values.shape
 
 
@@ -81,3 +82,16 @@ def test_shadows_that_do_not_vary(scale):
     assert LiRA().score(seen, nearly, members).tolist() == [0, 0, 0]
     found = LiRA().score(seen, scale * np.where(members, 0.3, 0.1), members)
     assert found == pytest.approx([-2e6, 2e6, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("members", "observed", "named"),
+    [
+        ([True, True, False, False], [math.inf], "observed must"),
+        ([True, True, True, False], [0.0], "two shadow models"),
+        ([True, False], [0.0], "members must"),
+    ],
+)
+def test_shadows_that_tell_nothing_are_refused(members, observed, named):
+    with pytest.raises(ValueError, match=named):
+        LiRA().score(observed, np.arange(4.0), np.array(members))

@@ -32,6 +32,7 @@ def test_the_region_by_its_three_lines():
     assert region.lower(x) == pytest.approx(expected, abs=1e-15)
     assert region.upper(x) == pytest.approx(1 - region.lower(1 - x), abs=1e-15)
     assert region.upper(0.7) == pytest.approx(1 - 0.2)
+    assert privacy_region(INF, 0.1).lower(x).tolist() == [0.0] * 8
     grid = np.linspace(0, 1, 41)
     fpr, fnr = np.meshgrid(grid, grid)
     # The rounding of thirds must not decide.

@@ -71,6 +71,10 @@ def test_more_models_see_more(audit):
     assert planning.gaussian_mu(1.0, DELTA) < easy < limits[1]
 
 
+def test_too_few_models_see_nothing():
+    assert planning.detection_limit("held-out", 16, 4.0, repetitions=20, seed=0) == math.inf
+
+
 def test_a_fixed_threshold_is_computed_exactly(monkeypatch):
     cut, mu, models, repetitions = 1.5, 2.4, 128, 4000
     monkeypatch.setattr(planning, "_thresholds", lambda scores, *_: np.full(len(scores), cut))
