@@ -14,8 +14,6 @@ from sklearn.isotonic import IsotonicRegression
 from lib import selective
 from lib.selective import gap_decomposition, risk_areas
 
-TERMS = ("noise", "ranking", "calibration", "finite_sample")
-
 
 def area(values, score):
     """Mean over coverages of the mean of the accepted values, over all orders of tied points."""

@@ -19,30 +19,29 @@ def predictions(accuracy, noise, n=60, seeds=2, seed=0):
     return Predictions(correct, correct + noise * rng.normal(size=correct.shape))
 
 
-def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
+def panel(seeds=2):
     """SR is the more accurate and the better ranked the larger the budget, the others worse."""
     settings = PanelSettings(
         DataSpec(train=1000, validation=10, test=60),
         TrainingConfig(
             ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=50, checkpoint_every=20
         ),
-        epsilons=epsilons,
+        epsilons=EPSILONS,
         n_seeds=seeds,
         coverages=COVERAGES,
     )
     found = {}
-    for i, epsilon in enumerate(epsilons):
+    for i, epsilon in enumerate(EPSILONS):
         for k, method in enumerate(("SR", "SCTD", "SCTD, ties by SR", "MCDO")):
             found[method, epsilon] = predictions(
                 0.9 - 0.1 * i - 0.05 * (k == 3), 0.5 + 0.2 * i + 0.1 * k, seeds=seeds, seed=k
             )
     selective = {}
-    if selective_net:
-        for i, epsilon in enumerate(epsilons):
-            each = [predictions(0.8 - 0.2 * i, 0.3, seeds=seeds, seed=9 + j) for j in range(2)]
-            selective[epsilon] = Predictions(
-                np.stack([p.correct for p in each], 1), np.stack([p.score for p in each], 1)
-            )
+    for i, epsilon in enumerate(EPSILONS):
+        each = [predictions(0.8 - 0.2 * i, 0.3, seeds=seeds, seed=9 + j) for j in range(2)]
+        selective[epsilon] = Predictions(
+            np.stack([p.correct for p in each], 1), np.stack([p.score for p in each], 1)
+        )
     none = pd.DataFrame()
     return Panel(settings, np.zeros(60, int), found, selective, {}, none, none, 60.0)
 
