@@ -48,8 +48,8 @@ def test_legacy_draw_by_its_description():
 
 def test_other_labels_are_refused():
     found = insert_canaries(LABELS, 10, 10, seed=0)
-    with pytest.raises(ValueError, match=r"labels must be integers of shape .* got float64"):
+    with pytest.raises(ValueError, match="labels must"):
         found.apply(LABELS + 0.5)
     for wrong in (LABELS[:10], (LABELS + 1) % 10):
-        with pytest.raises(ValueError, match="those that the canaries were drawn for"):
+        with pytest.raises(ValueError, match="canaries"):
             found.apply(wrong)
