@@ -112,7 +112,7 @@ def test_a_false_proof_among_true_ones_is_refuted():
 def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
     points = 5000
     training = curves.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
-    channel = training.attacked(800, 0.95, 3, 120)
+    channel = training.attacked(1500, 0.95, 3, 120)
     attack, proven = channel.attacks["weight"], channel.proven
     estimate, low, _ = attack.tpr(0.1)
     assert attack.margin(proven.fnr) <= 0
@@ -121,9 +121,9 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
     most = 1 - proven.fnr(0.1)
     assert low <= most
     # Four standard errors, in which there is room for the threshold's error.
-    assert abs(estimate - most) < 4 * math.sqrt(most * (1 - most) / 400)
+    assert abs(estimate - most) < 4 * math.sqrt(most * (1 - most) / 750)
     # Whoever sees the final weights alone sees less, where a record is rarely sampled.
-    (blind,) = training.attacked(800, 0.95, 3, 1).attacks.values()
+    (blind,) = training.attacked(1500, 0.95, 3, 1).attacks.values()
     assert blind.accuracy()[0] < attack.accuracy()[0]
 
 
