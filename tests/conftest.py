@@ -46,7 +46,7 @@ LONGEST = (
     "training/test_jobs.py",
     "faults/test_faults_build.py",
     "selective/test_panel.py",
-    "training/test_accounting.py",
+    "privacy/test_accounting.py",
     "audit/test_posterior.py",
     "audit/test_audit_studies.py",
     "data/test_images.py",
@@ -97,7 +97,7 @@ STUDIES = (
     "training/test_memory.py",
     "training/test_training_page.py",
 )
-FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
+FAST = ("audit", "canaries", "counterfactual", "privacy", "selective", "suitability", "training")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:
