@@ -78,10 +78,10 @@ def test_monotone_in_small_steps(accountant):
     """Where the mesh changes, and where one bound takes over from another."""
     base = {"sigma": 1.0, "rate": 0.01, "steps": 500, "delta": 1e-6}
     chains = {
-        "sigma": (np.geomspace(0.02, 60, 20)[::-1]).tolist(),
-        "rate": np.geomspace(1e-7, 1, 20).tolist(),
-        "steps": np.unique(np.geomspace(1, 1e8, 20).astype(int)).tolist(),
-        "delta": np.geomspace(1e-18, 0.5, 20)[::-1].tolist(),
+        "sigma": (np.geomspace(0.02, 60, 14)[::-1]).tolist(),
+        "rate": np.geomspace(1e-7, 1, 14).tolist(),
+        "steps": np.unique(np.geomspace(1, 1e8, 14).astype(int)).tolist(),
+        "delta": np.geomspace(1e-18, 0.5, 14)[::-1].tolist(),
     }
     for name, values in chains.items():
         given = [base | {name: value} for value in values]
@@ -250,7 +250,7 @@ def test_replacing_one_example():
 
     one = ledger((q, sigma, 1))
     found = one.epsilon(delta, "pld", neighbours="replace")
-    assert found == pytest.approx(brentq(spare, 0.01, 20), rel=1e-3)
+    assert found == pytest.approx(brentq(spare, 0.01, 14), rel=1e-3)
     assert one.epsilon(delta, "pld") < found < group_guarantee(one, delta, 2)
     with pytest.raises(ValueError, match="accountant"):
         one.epsilon(delta, neighbours="replace")
