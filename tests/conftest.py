@@ -95,7 +95,6 @@ STUDIES = (
     "suitability/test_study_panel.py",
     "training/test_fixmatch.py",
     "training/test_memory.py",
-    "training/test_training_page.py",
 )
 FAST = ("audit", "canaries", "counterfactual", "privacy", "selective", "suitability", "training")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them

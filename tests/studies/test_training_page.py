@@ -61,53 +61,12 @@ def test_chance_of_the_largest_of_several():
     assert studies.chance_of_largest(pd.DataFrame({"z": [0.0]}), 3) == 1
 
 
-def test_accounting_of_the_noise_that_rdp_asks_for(monkeypatch):
-    asked = []
-
-    def find(epsilon, delta, rate, steps, **options):
-        asked.append(((epsilon, delta, rate, steps), options.get("accountant", "rdp")))
-        return {"rdp": 1.5, "pld": 1.2}[asked[-1][1]]
-
-    monkeypatch.setattr(studies, "find", find)
-    table = studies.accounting_table([2.0], {"digits": (1000, 100, 5)})
-    (row,) = table.to_dict("records")
-    assert asked == [((2.0, 1e-3, 0.1, 5), "rdp"), ((2.0, 1e-3, 0.1, 5), "pld")]
-    ledger = PrivacyLedger((SampledGaussian(0.1, 1.5, 5),))
-    assert row == {
-        "setting": "digits",
-        "epsilon": 2.0,
-        "noise_multiplier": 1.5,
-        **{name: ledger.epsilon(1e-3, name) for name in ("rdp", "pld")},
-        "saved": 1 - 1.2 / 1.5,
-    }
-    assert row["pld"] <= row["rdp"]
 
 
-def test_budget_rules_are_asked_for_by_numbers_of_examples(monkeypatch):
-    rows = [{"epsilon": 3.0, "noise": 1.0}]
-    monkeypatch.setattr(studies, "budget_table", lambda *given: rows * (given == WANTED))
-    table = studies.budget_rules([3.0], 1000, 100, 50, 5)
-    assert table.to_dict("records") == rows
 
 
-WANTED = ([3.0], 1 / 1000, 100 / 1000, 50, 5)
 
 
-def test_speeds():
-    table = pd.DataFrame(
-        {
-            "model": ["linear", "small_cnn"],
-            "many at once": [1000.0, 6.0],
-            "Opacus": [20.0, 3.0],
-            "Opacus, two processes": [40.0, 4.0],
-        }
-    )
-    (ax,) = figures.plot_speed(table).axes
-    assert legend(ax) == ["many at once", "Opacus, two processes", "Opacus"]
-    heights = [[bar.get_height() for bar in group] for group in ax.containers]
-    assert heights == [[1000, 6], [40, 4], [20, 3]]
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["linear", "small cnn"]
-    assert ax.get_yscale() == "log"
 
 
 def test_spending():
