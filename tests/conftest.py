@@ -50,7 +50,6 @@ LONGEST = (
     "audit/test_posterior.py",
     "audit/test_audit_studies.py",
     "data/test_images.py",
-    "training/test_benchmark.py",
     "lenses/test_lenses.py",
     "test_reference.py",
     "runs/test_executors.py",

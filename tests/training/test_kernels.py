@@ -56,7 +56,7 @@ def reference(sizes, x, targets, rows, params, noise, options):
     return params
 
 
-@pytest.mark.parametrize("sizes", [(5, 3), (64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
+@pytest.mark.parametrize("sizes", [(64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("soft", [False, True])
 def test_steps_equal_autograd(sizes, activation, soft):
@@ -114,9 +114,6 @@ def cross_entropy(steps):
     normals = np.zeros((0, 2), F32)
     objective = kernels.OBJECTIVES["CrossEntropy"]
     return objective, np.zeros(0, F32), settled, none, normals, none, F32(1)
-
-
-# ------------------------------------------------------------------------------- Poisson samples
 
 
 def samples(n, rate, steps, seed=0):

@@ -22,7 +22,6 @@ from lib.training import (
 )
 from lib.training.memory import MEMORY, bytes_per_example, memory_of, models_at_once
 
-CPU = torch.device("cpu")
 MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
 CONFIG = TrainingConfig(MLP, noise_multiplier=1.0, steps=5, batch_size=50)
 DATA = DataSpec(train=150, test=60)

@@ -89,22 +89,6 @@ def test_clipped_sums_are_those_of_single_examples(name, copies):
     torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [0, 1, 17, 300])
-def test_batches_of_any_size_and_the_generic_path(n, monkeypatch):
-    network = build_model(replace(GREY, dropout=0.4), 3)
-    x, targets = data(GREY, n, seed=n)
-
-    def result():
-        torch.manual_seed(5)
-        return taps.clipped_sum(network, x, loss_of(GREY, targets), C)
-
-    sums, outputs = result()
-    monkeypatch.setattr(taps, "split", lambda network, x: (None, network))
-    wanted, through = result()
-    assert close(sums, wanted)
-    torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e30])
 def test_examples_whose_gradient_is_not_finite_are_left_out(activation, bad):
@@ -121,11 +105,20 @@ def test_examples_whose_gradient_is_not_finite_are_left_out(activation, bad):
         assert flat_gradient(network, stem.forward(network, x).sum()).isnan().any()
 
 
-def test_one_example_more_moves_a_sum_by_no_more_than_the_clipping_norm():
-    network = build_model(GREY, 5)
-    x, targets = data(GREY, 400)
-    sums = [taps.clipped_sum(network, 10 * x[i:], loss_of(GREY, targets[i:]), C)[0] for i in (0, 1)]
-    assert 0.9 * C < (sums[0] - sums[1]).norm() <= C * (1 + 1e-5)
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_batches_of_any_size_and_the_generic_path(n, monkeypatch):
+    network = build_model(replace(GREY, dropout=0.4), 3)
+    x, targets = data(GREY, n, seed=n)
+
+    def result():
+        torch.manual_seed(5)
+        return taps.clipped_sum(network, x, loss_of(GREY, targets), C)
+
+    sums, outputs = result()
+    monkeypatch.setattr(taps, "split", lambda network, x: (None, network))
+    wanted, through = result()
+    assert close(sums, wanted)
+    torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("size", "stride"), [(2, 1), (2, 2), (3, 1), (3, 2)])
