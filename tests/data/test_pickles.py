@@ -47,20 +47,12 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str}{array.shape}")
-@pytest.mark.parametrize("protocol", [3, 4])
+@pytest.mark.parametrize("protocol", [2, 3, 4])  # 2 writes bytes as text, encoded by a call
 def test_reads_arrays(array, protocol):
-    read = read_numpy_pickle(dumped(array, protocol))
-    assert type(read) is np.ndarray
-    assert read.dtype == array.dtype
-    np.testing.assert_array_equal(read, array)
-
-
-@pytest.mark.parametrize("array", [a for a in ARRAYS if a.size], ids=lambda array: array.dtype.str)
-def test_reads_arrays_of_protocol_2(array):
-    """It writes bytes as text, encoded by a call."""
-    content = dumped(array, 2)
-    assert b"_codecs" in content
+    content = dumped(array, protocol)
+    assert (b"_codecs" in content) == (protocol == 2 and array.size > 0)
     read = read_numpy_pickle(content)
+    assert type(read) is np.ndarray
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
 
@@ -108,9 +100,6 @@ def test_same_answer_as_pickle_on_random_structures():
     for _ in range(200):
         content = dumped(draw(4))
         assert repr(read_numpy_pickle(content)) == repr(pickle.loads(content))
-
-
-# --- what must not run --------------------------------------------------------------------------
 
 
 def touch(marker):
@@ -225,7 +214,7 @@ def test_impossible_arrays_are_damaged(value):
     ],
 )
 def test_the_stand_ins_cannot_be_changed(content):
-    with pytest.raises(ValueError, match="the pickle"):
+    with pytest.raises(ValueError, match="pickle"):
         read_numpy_pickle(content)
     np.testing.assert_array_equal(read_numpy_pickle(dumped(np.ones(2))), np.ones(2))
 
@@ -241,14 +230,21 @@ def test_persistent_ids_are_refused():
         read_numpy_pickle(stream.getvalue())
 
 
-# --- damage -------------------------------------------------------------------------------------
-
-
 def test_every_truncation_is_an_error():
     content = pickletools.optimize(dumped({"a": (np.arange(3.0), [1, 2])}))
     for length in range(len(content)):
         with pytest.raises(ValueError, match="the pickle is damaged"):
             read_numpy_pickle(content[:length])
+
+
+def test_huge_memos_and_cycles_are_damage(tmp_path):
+    cycle = []
+    cycle.append(cycle)
+    path = tmp_path / "file.pkl"
+    for content in (b"\x80\x04}r\xff\xff\xff\x7f.", dumped(cycle), b"not a pickle"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
+            read_numpy_pickle(path)
 
 
 def test_flipped_bytes_are_read_or_refused_but_nothing_else():
@@ -259,25 +255,6 @@ def test_flipped_bytes_are_read_or_refused_but_nothing_else():
         flipped[rng.integers(len(content))] = rng.integers(256)
         with contextlib.suppress(ValueError):
             read_numpy_pickle(bytes(flipped))
-
-
-def test_a_huge_memo_is_not_allocated():
-    with pytest.raises(ValueError, match="damaged: ValueError: memo index 2147483647"):
-        read_numpy_pickle(b"\x80\x04}r\xff\xff\xff\x7f.")
-
-
-def test_a_cycle_is_damage():
-    cycle = []
-    cycle.append(cycle)
-    with pytest.raises(ValueError, match="damaged: RecursionError"):
-        read_numpy_pickle(dumped(cycle))
-
-
-def test_error_names_the_file(tmp_path):
-    path = tmp_path / "file.pkl"
-    path.write_bytes(b"not a pickle")
-    with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
-        read_numpy_pickle(path)
 
 
 def test_the_hash_is_checked_before_anything_is_unpickled(mirror, tmp_path):

@@ -130,8 +130,11 @@ def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, nam
 )
 @pytest.mark.parametrize(
     ("engine", "name"),
-    [("kernel", "relu"), ("kernel", "linear"), ("kernel", "tanh"), ("taps", "relu")]
-    + [("single", "relu")],
+    [
+        *(("kernel", name) for name in ("linear", "tanh", "relu")),
+        ("taps", "relu"),
+        ("single", "relu"),
+    ],
 )
 def test_other_objectives(engine, name, objective):
     check(engine, replace(NETWORKS[name], head=objective.model_head), 1.0, objective)
