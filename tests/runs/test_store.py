@@ -40,9 +40,6 @@ def walk(tmp_path, **changes):
     return Walk(str(tmp_path), **changes)
 
 
-# ---------------------------------------------------------------------------------------- hashing
-
-
 @dataclass(frozen=True)
 class Holder:
     value: Any
@@ -54,11 +51,6 @@ class Holder:
         return Outcome(self.value)
 
 
-@dataclass(frozen=True)
-class Other:
-    value: Any
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -67,7 +59,7 @@ class Other:
         (math.inf, "inf"),
         (True, 1.5),
         ((1, 2), (2, 1)),
-        (Other(1), Holder(1)),
+        (Walk("f"), Holder(1)),
         (None, "None"),
         ({"a": 1}, {"a": 2}),
         ("1", 1),
@@ -82,37 +74,13 @@ def test_like_configurations_have_one_key():
     assert run_key(Holder(np.int64(3))) == run_key(Holder(3))
     assert run_key(Holder((1, 2))) == run_key(Holder([1, 2]))
     assert run_key(Holder({"a": 1, "b": 2})) == run_key(Holder({"b": 2, "a": 1}))
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (math.nan, ValueError, "value must not be NaN"),
-        (np.zeros(3), TypeError, "value must be a number, string, .* got ndarray"),
-        ({1: 2}, TypeError, "value must have strings as keys"),
-        (object(), TypeError, "got object"),
-    ],
-)
-def test_what_no_configuration_may_hold(value, error, message):
-    with pytest.raises(error, match=message):
-        canonical(Holder(value))
-
-
-def test_keys_do_not_depend_on_the_process(tmp_path):
-    code = (
-        "from jobs_for_tests import Walk; from lib.runs import run_key; print(run_key(Walk('f')))"
-    )
-    found = set()
-    for seed in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.add(done.stdout.strip())
-    assert found == {run_key(Walk("f"))}
+    code = "from jobs_for_tests import Walk; import lib.runs; print(lib.runs.run_key(Walk('f')))"
+    environment = os.environ | {"PYTHONHASHSEED": "1"}  # in any process
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+    assert done.stdout.decode().strip() == run_key(Walk("f"))
+    for value in (math.nan, np.zeros(3), {1: 2}, object()):
+        with pytest.raises((ValueError, TypeError), match="value"):
+            canonical(Holder(value))
 
 
 def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
@@ -160,27 +128,18 @@ def test_a_change_of_what_a_job_calls_makes_its_runs_stale(job, module, other, m
     assert run_key(job) != key
 
 
-@pytest.mark.parametrize("part", ["nothing", "", ".", "data/../runs", "runs/store.py"])
-def test_unknown_parts_of_the_code(part):
-    with pytest.raises(ValueError, match=f"parts must name sub-packages of lib, got {part!r}"):
-        code_fingerprint("runs", part)
-
-
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
     """A long-lived kernel would store old code's results under the new code's key."""
     stale = provenance_module._LOADED | {"runs": "0" * 64}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
-    with pytest.raises(RuntimeError, match=r"files of lib\.runs have changed since .* restart it"):
+    with pytest.raises(RuntimeError, match="runs"):
         store.run(walk(tmp_path))
     assert executions(tmp_path) == 0
     monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": code_fingerprint("runs")})
     monkeypatch.setitem(provenance_module._LOADED, "data", "0" * 64)
     store.run(walk(tmp_path))  # does not depend on lib.data
-    with pytest.raises(RuntimeError, match=r"files of lib\.data have changed"):
+    with pytest.raises(RuntimeError, match="data"):
         provenance_module.check_loaded()
-
-
-# ---------------------------------------------------------------------------------------- storing
 
 
 def test_a_run_is_made_once(tmp_path, store):
@@ -197,9 +156,18 @@ def test_a_run_is_made_once(tmp_path, store):
     assert first.config["level"] == {"float": "inf"}
     assert {"code", "data", "hardware", "packages", "python", "when"} <= set(first.provenance)
     assert store.keys() == [first.key]
-    assert not (store.folder / "partial" / first.key).exists()
-    store.run(walk(tmp_path, seed=1))
-    assert len(store.keys()) == 2
+    left = store.folder / "partial" / first.key
+    assert not left.exists()
+    left.mkdir(parents=True)
+    (left / "checkpoint.npz").write_bytes(b"half")  # of a writer that was killed after writing
+    store.run(job)
+    assert not left.exists()
+    assert executions(tmp_path) == 1
+    target = store.path(run_key(walk(tmp_path, seed=1)))  # another's run is not believed
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(first.path, target)
+    with pytest.warns(RuntimeWarning, match=first.key):
+        assert store.get(walk(tmp_path, seed=1)) is None
 
 
 def emptied(path):
@@ -247,21 +215,11 @@ def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
     first = store.run(job)
     assert first.arrays  # read now
     damage(first.path)
-    with pytest.warns(RuntimeWarning, match="is damaged .*; moved to .*set-aside"):
+    with pytest.warns(RuntimeWarning, match="set-aside"):
         again = store.run(job)
     assert executions(tmp_path) == 2
     assert same_result(again, first)
     assert len(list((store.folder / "set-aside").iterdir())) == 1
-
-
-def test_a_run_under_another_key_is_not_believed(tmp_path, store):
-    a, b = walk(tmp_path), walk(tmp_path, seed=1)
-    stored = store.run(a)
-    target = store.path(run_key(b))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(stored.path, target)
-    with pytest.warns(RuntimeWarning, match=f"it is the run {stored.key}"):
-        assert store.get(b) is None
 
 
 @dataclass(frozen=True)
@@ -306,11 +264,11 @@ def test_all_numbers_come_back(store):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("integer keys", r"metrics\['x'\] must have strings as keys, got 10"),
-        ("an array", r"metrics\['x'\]\[0\] must be a number, .* got ndarray"),
-        ("complex", r"metrics\['x'\] must be a number, .* got complex"),
-        ("objects", r"arrays\['a'\] must hold numbers or booleans, got dtype object"),
-        ("texts", r"arrays\['a'\] must hold numbers or booleans, got dtype <U4"),
+        ("integer keys", r"metrics\['x'\]"),
+        ("an array", r"metrics\['x'\]\[0\]"),
+        ("complex", r"metrics\['x'\]"),
+        ("objects", r"arrays\['a'\]"),
+        ("texts", r"arrays\['a'\]"),
     ],
 )
 def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
@@ -336,17 +294,6 @@ def test_what_a_killed_writer_left_is_removed_without_a_word(tmp_path, store):
     assert not leftover.exists()
 
 
-def test_the_checkpoint_of_a_writer_killed_after_writing_is_removed(tmp_path, store):
-    job = walk(tmp_path)
-    store.run(job)
-    left = store.folder / "partial" / run_key(job)
-    left.mkdir(parents=True)
-    (left / "checkpoint.npz").write_bytes(b"half")
-    assert store.run(job).metrics
-    assert not left.exists()
-    assert executions(tmp_path) == 1
-
-
 def test_two_processes_do_not_run_the_same_job(tmp_path, store):
     code = textwrap.dedent(
         """
@@ -364,45 +311,36 @@ def test_two_processes_do_not_run_the_same_job(tmp_path, store):
     assert executions(tmp_path) == 1
 
 
-# -------------------------------------------------------------------------- checkpoints and killing
-
-
 @pytest.mark.parametrize("bits", ["PCG64", "PCG64DXSM", "Philox", "SFC64"])
 def test_generators_survive_json(bits):
     rng = np.random.Generator(getattr(np.random, bits)(5))
     rng.standard_normal(7)
     rng.standard_normal(3, dtype=np.float32)  # leaves half a 64-bit number behind
     again = restore_generator(json.loads(json.dumps(generator_state(rng))))
+    with pytest.raises(ValueError, match="state"):
+        restore_generator({"bit_generator": "os"})
     assert np.array_equal(rng.standard_normal(50), again.standard_normal(50))
     assert np.array_equal(
         rng.standard_normal(9, dtype=np.float32), again.standard_normal(9, dtype=np.float32)
     )
 
 
-def test_other_generators_are_refused():
-    with pytest.raises(ValueError, match=r"rng must use one of PCG64, .*got MT19937"):
-        generator_state(np.random.Generator(np.random.MT19937(0)))
-    with pytest.raises(ValueError, match=r"state must be of one of .*got 'os'"):
-        restore_generator({"bit_generator": "os"})
-
-
-@pytest.mark.parametrize("name", ["", "__state__"])
-def test_names_that_no_array_may_have(tmp_path, name):
-    with pytest.raises(ValueError, match=f"arrays must have other names than {name!r}"):
-        Checkpoint(tmp_path).save({name: np.zeros(2)}, {})
-
-
 def test_checkpoints(tmp_path):
     checkpoint = Checkpoint(tmp_path / "c")
     assert checkpoint.load() is None
     checkpoint.save({"a": np.arange(3)}, {"step": 2**100})
-    checkpoint.save({"a": np.arange(4)}, {"step": 2**100 + 1})
+    last = {"step": 2**100 + 1, "epsilon": math.inf, "n": 3}
+    checkpoint.save({"a": np.arange(4)}, last | {"loss": math.nan, "n": np.int64(3)})
+    for arrays, state in ({"a": np.zeros(2)}, {"x": object()}), ({"": np.zeros(2)}, {}):
+        with pytest.raises((TypeError, ValueError), match=r"state\['x'\]|arrays"):
+            checkpoint.save(arrays, state)
     arrays, state = checkpoint.load()
     assert arrays["a"].tolist() == [0, 1, 2, 3]
-    assert state == {"step": 2**100 + 1}
+    assert math.isnan(state.pop("loss"))
+    assert state == last
     content = checkpoint.path.read_bytes()
     checkpoint.path.write_bytes(content[:-30])
-    with pytest.warns(RuntimeWarning, match=r"checkpoint .* is damaged .*starting anew"):
+    with pytest.warns(RuntimeWarning, match="damaged"):
         assert checkpoint.load() is None
     assert checkpoint.load() is None
     checkpoint.clear()
@@ -410,18 +348,6 @@ def test_checkpoints(tmp_path):
     nothing.save({"a": np.arange(3)}, {})
     assert nothing.load() is None
     nothing.clear()
-
-
-def test_a_state_keeps_infinity_and_numpy_scalars(tmp_path):
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.save({}, {"epsilon": math.inf, "loss": math.nan, "step": np.int64(3)})
-    arrays, state = checkpoint.load()
-    assert arrays == {}
-    assert math.isnan(state.pop("loss"))
-    assert state == {"epsilon": math.inf, "step": 3}
-    with pytest.raises(TypeError, match=r"state\['x'\] must be a number, .* got object"):
-        checkpoint.save({}, {"x": object()})
-    assert checkpoint.load()[1]["step"] == 3
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint .* is damaged:RuntimeWarning")
@@ -531,10 +457,3 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
         assert executions(folder) == 2 - (folder.name == str(number))
         assert not list((store.folder / "partial").glob("*/"))
         assert not list(store.folder.glob(f"{key[:2]}/.*"))
-
-
-def test_where_runs_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
-    assert RunStore().folder == tmp_path / "runs"
-    monkeypatch.delenv("COMPANION_RUNS")
-    assert RunStore().folder == Path(__file__).parents[2] / ".cache" / "runs"
