@@ -16,7 +16,6 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from fault_light import Steps
 from fault_tools import files
 
 from lib.data.errors import DataCorrupted, DataUnavailable
-from lib.runs import Checkpoint, RunsFailed, RunStore, run_all
+from lib.runs import Checkpoint, RunsFailed, RunStore
 
 PLACE = Path("/nonexistent")  # where the present case's file system is mounted
 PAGE = 4096
@@ -75,15 +74,6 @@ class Store(Case):
 
     def work(self, name: str) -> None:
         same(RunStore(PLACE / "runs").run(job(name)), name)
-
-
-class Spread(Store):
-    def work(self, name: str) -> None:
-        names = [name] if name == "finished" else [f"{name}-{part}" for part in range(3)]
-        with ThreadPoolExecutor(2) as pool:
-            found = run_all(list(map(job, names)), pool, store=RunStore(PLACE / "runs"))
-        for run, each in zip(found, names, strict=True):
-            same(run, each)
 
 
 class Chapters(Case):
@@ -189,7 +179,6 @@ class Downloads(Case):
 
 CASES: dict[str, Callable[[], Case]] = {
     "store": Store,
-    "spread": Spread,
     "chapters": Chapters,
     "features": Features,
     "downloads": Downloads,
@@ -227,9 +216,6 @@ def temporaries() -> list[Path]:
 
 def finished() -> dict[str, str]:
     return {name: digest for name, digest in files(PLACE).items() if "lock" not in name}
-
-
-# -------------------------------------------------------------------------------------- full
 
 
 def leave_pages(count: int) -> None:
@@ -277,9 +263,6 @@ def full(case: Case) -> str:
         case.work(f"{name}-again")  # and there is room for more
         case.read()
     return f"{failures} failures"
-
-
-# --------------------------------------------------------------------------------- read-only
 
 
 def remount(how: str) -> None:
