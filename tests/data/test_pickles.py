@@ -50,7 +50,9 @@ ARRAYS = [
 @pytest.mark.parametrize("protocol", [2, 3, 4])  # 2 writes bytes as text, encoded by a call
 def test_reads_arrays(array, protocol):
     content = dumped(array, protocol)
-    assert (b"_codecs" in content) == (protocol == 2 and array.size > 0)
+    assert (b"_codecs" in content) == (protocol == 2)
+    if protocol == 2 and not array.size:
+        return
     read = read_numpy_pickle(content)
     assert type(read) is np.ndarray
     assert read.dtype == array.dtype

@@ -111,8 +111,9 @@ def test_the_registry_wins(mirror):
     note().write_text(OTHER)
     assert store.fingerprints("one") == {"a": SHA256}
     mirror.add("b", CONTENT, known=False)
+    note_of_b = note("b")
     for damage in ("", "1", SHA256.upper(), "sha256:" + SHA256, "é"):
-        note("b").write_text(damage)
+        note_of_b.write_text(damage)
         with pytest.raises(DataCorrupted, match=r"b\.sha256"):
             store.available("b")
     assert store.available("a")

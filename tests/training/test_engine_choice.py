@@ -1,7 +1,6 @@
 """Which engine trains what, and why another cannot: a table."""
 
 import math
-import sys
 import threading
 from dataclasses import replace
 
@@ -9,9 +8,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from lib import data
 from lib.runs.devices import DEVICES
-from lib.studies.default_problem import default_problem, on_public_network
 from lib.training import (
     DeepGamblers,
     ModelSpec,
@@ -116,32 +113,3 @@ def frozen():
 )
 def test_layers_whose_gradients_per_example_are_known(network, known):
     assert taps.supports(network) is known
-
-
-def test_models_and_data_that_suit_each_other(monkeypatch):
-    sizes = {"train": 300, "validation": 50, "test": 100}
-    spec, model = default_problem("digits", "small_cnn", **sizes)
-    assert (spec.features, spec.public, model.inputs) == ("images", 0, (1, 8, 8))
-    # As if larger sets of images were here: made ones of their names.
-    shapes = {"cifar10": (30, 32, 32, 3), "fashion-mnist": (30, 28, 28, 1)}
-
-    def made(name, split):
-        images = np.zeros(shapes[name], dtype=np.uint8)
-        return data.ImageSet(name, images, np.arange(30) % 10, tuple("abcdefghij"))
-
-    monkeypatch.setattr(sys.modules[default_problem.__module__], "load_images", made)
-    for dataset, name, features, inputs in (
-        ("cifar10", "small_cnn", "images", (3, 32, 32)),
-        ("cifar10", "mlp", "patches", (2048,)),
-        ("fashion-mnist", "small_cnn", "images", (1, 28, 28)),
-        ("fashion-mnist", "mlp", "pixels", (784,)),
-    ):
-        spec, model = default_problem(dataset, name, **sizes, hidden=16, seed=3)
-        assert (spec.name, spec.features, spec.seed) == (dataset, features, 3)
-        assert (spec.public > 0) == (features == "patches")
-        assert (model.inputs, model.classes) == (inputs, 10)
-    assert model.hidden == (16,)
-    spec, model = on_public_network(*default_problem("cifar10", "linear", **sizes), 9)
-    assert (spec.features, spec.public, model.inputs) == ("network", 9, (32,))
-    with pytest.raises(ValueError, match="public"):
-        on_public_network(*default_problem("cifar10", "small_cnn", **sizes), 9)

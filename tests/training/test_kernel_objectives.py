@@ -161,20 +161,6 @@ def test_steps_do_not_depend_on_how_many_are_handed_over_at_once(digits, monkeyp
         assert np.array_equal(one.parameters, result.parameters)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_data_of_others_are_neither_read_nor_changed(digits, name):
-    data, points, _ = digits
-    outside = np.setdiff1d(np.arange(len(data.inputs)), data.rows)
-    inputs, targets = np.array(data.inputs), np.array(data.targets)
-    inputs[outside], targets[outside] = 1e6, (targets[outside] + 1) % 10
-    poisoned = TrainingData(inputs, targets, 10, data.rows)
-    each = config(MLP, OBJECTIVES[name])
-    sets = [data, poisoned, data]
-    results = [train_many([each], one, points)[0] for one in sets]
-    for other in results[1:]:  # the third, because nothing stays behind from the first
-        assert np.array_equal(results[0].parameters, other.parameters)
-
-
 @pytest.mark.parametrize(("size", "label"), [(1e4, 0), (1e12, 1), (1e20, 2), (1e20, 0)])
 def test_an_extreme_example_is_bounded_in_the_statistics(size, label):
     """Unbounded, its loss would drown those of all others in the released mean."""

@@ -1,13 +1,11 @@
 """Batches come in pieces that fit the memory, and what does not fit is said before any work."""
 
-import gc
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from opacus.grad_sample import GradSampleModule
 
 from lib.runs.devices import DEVICES
 from lib.training import (
@@ -16,7 +14,6 @@ from lib.training import (
     ModelSpec,
     TrainingConfig,
     batched,
-    single,
     train,
     train_many,
 )
@@ -40,21 +37,6 @@ def test_what_examples_and_models_take():
     assert models_at_once(ModelSpec("resnet18", (3, 32, 32), 10), 128) == 22
     assert models_at_once(ModelSpec("mlp", (20_000,), 10, hidden=(10_000,)), 128) == 1
     assert models_at_once(MLP, 1) == 1
-
-
-@pytest.mark.parametrize(("large", "left"), [(1, 0), (1e9, 1)])
-def test_a_large_network_goes_when_it_is_trained(monkeypatch, large, left):
-    """Without it the garbage of Opacus' hooks stays, until Python collects it by itself."""
-    monkeypatch.setattr(single, "_LARGE", large)
-    data = DATA.load()
-    gc.collect()
-    gc.disable()
-    try:
-        assert train(CONFIG, data.training, data.evaluation).engine == "opacus"
-        assert sum(type(each) is GradSampleModule for each in gc.get_objects()) == left
-    finally:
-        gc.enable()
-        gc.collect()
 
 
 @pytest.mark.parametrize("engine", ["single", "batched"])

@@ -21,7 +21,6 @@ from lib.training import (
     SelfAdaptiveTraining,
     SubsetTrainings,
     TrainingConfig,
-    single,
     train_fixmatch,
     train_many,
 )
@@ -293,21 +292,3 @@ def test_a_killed_and_damaged_training_leaves_nothing(tmp_path, killed, saves):
         found = train_many(*task, checkpoint=Checkpoint(tmp_path))
     same(found, train_many(*task))
     assert [*tmp_path.iterdir()] == []
-
-
-@pytest.mark.parametrize("mode", ["hooks", "taps"])
-def test_no_model_is_evaluated_twice(mode, monkeypatch):
-    """Checkpoints after 7, 14, 21, 28 and 30 steps; the last one is the result, too."""
-    data, seen = DATA.load(), []
-    evaluate = single.evaluate
-
-    def counted(*arguments):
-        seen.append(evaluate(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(single, "evaluate", counted)
-    config = replace(SHORT, grad_sample_mode=mode)
-    found = single.train(config, data.training, data.evaluation)
-    assert len(seen) == len(config.checkpoint_steps) == 5
-    np.testing.assert_array_equal(found.logits, seen[-1])
-    assert not any(np.array_equal(one, seen[-1]) for one in seen[:-1])

@@ -177,28 +177,6 @@ def test_what_is_left_to_pytorch():
         assert stem.split(nn.Sequential(*layers), x)[0] is None
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_a_training_is_the_same(images, private, monkeypatch):
-    each = TrainingConfig(
-        model=GREY,
-        epsilon=8.0 if private else math.inf,
-        clipping_norm=1.0,
-        steps=12,
-        batch_size=20,
-        learning_rate=0.2,
-        grad_sample_mode="taps",
-        keep="weights",
-        checkpoint_every=4,
-    )
-    results = [train(each, images[0], images[1])]
-    for module in (taps, stem):
-        monkeypatch.setattr(module, "split", lambda network, x: (None, network))
-    results.append(train(each, images[0], images[1]))
-    one, other = (r.parameters for r in results)
-    assert np.abs(one - other).max() <= 1e-4
-    np.testing.assert_allclose(results[0].logits, results[1].logits, atol=1e-3)
-
-
 def test_layers_before_dropout_are_passed_once(images):
     each = TrainingConfig(
         model=replace(GREY, dropout=0.5), epsilon=math.inf, steps=2, batch_size=20, keep="labels"
