@@ -113,46 +113,33 @@ def shell(marker):
 
 
 ATTACKS = {
-    "os.system": (lambda m: shell(m), r"global (posix|nt)\.system is refused"),
-    "eval": (lambda m: Call(builtins.eval, touch(m)), r"global builtins\.eval is refused"),
-    "exec in a dict": (
-        lambda m: {"id_val": (np.ones(2), [Call(builtins.exec, touch(m))])},
-        r"global builtins\.exec is refused",
+    "os.system": shell,
+    "eval": lambda m: Call(builtins.eval, touch(m)),
+    "exec in a dict": lambda m: {"id_val": (np.ones(2), [Call(builtins.exec, touch(m))])},
+    "as a dict key": lambda m: {("a", Call(os.mkdir, str(m))): 1},
+    "getattr": lambda m: Call(getattr, np.ndarray, "tofile"),
+    "numpy's own loader": lambda m: Call(np.load, str(m)),
+    "as the subtype of an array": lambda m: reconstruct(Call(builtins.eval, touch(m)), (0,), b"b"),
+    "as the state of an array": lambda m: reconstruct(
+        *(np.ndarray, (0,), b"b"),
+        state=(1, (1,), np.dtype("O"), False, [Call(builtins.eval, touch(m))]),
     ),
-    "as a dict key": (lambda m: {("a", Call(os.mkdir, str(m))): 1}, r"\.mkdir is refused"),
-    "getattr": (lambda m: Call(getattr, np.ndarray, "tofile"), r"builtins\.getattr is refused"),
-    "numpy's own loader": (lambda m: Call(np.load, str(m)), r"global numpy\.load is refused"),
-    "as the subtype of an array": (
-        lambda m: Call(multiarray._reconstruct, Call(builtins.eval, touch(m)), (0,), b"b"),
-        r"eval is refused",
-    ),
-    "as the state of an array": (
-        lambda m: Call(
-            multiarray._reconstruct, np.ndarray, (0,), b"b",
-            state=(1, (1,), np.dtype("O"), False, [Call(builtins.eval, touch(m))]),
-        ),
-        r"dtype 'O8' are refused",
-    ),
-    "in an object array": (
-        lambda m: np.array([shell(m), 1], dtype=object),
-        r"dtype 'O8' are refused",
-    ),
-}  # fmt: skip
+    "in an object array": lambda m: np.array([shell(m), 1], dtype=object),
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_runs(attack, tmp_path):
     marker = tmp_path / "marker"
-    build, message = ATTACKS[attack]
-    with pytest.raises(UnsafePickle, match=message):
-        read_numpy_pickle(dumped(build(marker)))
+    with pytest.raises(UnsafePickle, match="refused"):
+        read_numpy_pickle(dumped(ATTACKS[attack](marker)))
     assert not marker.exists()
 
 
 @pytest.mark.parametrize("attack", ["os.system", "eval", "exec in a dict", "in an object array"])
 def test_the_attacks_are_real(attack, tmp_path):
     marker = tmp_path / "marker"
-    pickle.loads(dumped(ATTACKS[attack][0](marker)))
+    pickle.loads(dumped(ATTACKS[attack](marker)))
     assert marker.exists()
 
 
@@ -165,29 +152,26 @@ def reconstruct(*arguments, state=None):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        (reconstruct(np.ndarray, (10**12,), b"b"), r"_reconstruct.*is refused"),
-        (reconstruct(np.ndarray, (0,), b"O"), r"_reconstruct.*is refused"),
-        (reconstruct(np.dtype, (0,), b"b"), r"_reconstruct.*is refused"),
-        (reconstruct(Sub, (0,), b"b"), r"Sub is refused"),
-        (reconstruct(np.matrix, (0,), b"b"), r"matrix is refused"),
-        (np.dtype([("a", "f4")]), r"dtype 'V4' are refused"),
-        (np.array(["text"]), r"dtype 'U4' are refused"),
-        (np.array(["2020"], dtype="M8[Y]"), r"dtype 'M8' are refused"),
-        (np.dtype("f4"), r"type _Dtype is refused"),
-        (np.ndarray, r"type _Token is refused"),
-        (multiarray._reconstruct, r"type type is refused"),
-        (np.float64(1.0), r"multiarray\.scalar is refused"),
-        (reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")), r"refused"),
-        (
-            reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
-            r"raw bytes is refused",
-        ),
+        reconstruct(np.ndarray, (10**12,), b"b"),
+        reconstruct(np.ndarray, (0,), b"O"),
+        reconstruct(np.dtype, (0,), b"b"),
+        reconstruct(Sub, (0,), b"b"),
+        reconstruct(np.matrix, (0,), b"b"),
+        np.dtype([("a", "f4")]),
+        np.array(["text"]),
+        np.array(["2020"], dtype="M8[Y]"),
+        np.dtype("f4"),
+        np.ndarray,
+        multiarray._reconstruct,
+        np.float64(1.0),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
     ],
 )
-def test_other_uses_of_the_admitted_names_are_refused(value, message):
-    with pytest.raises(UnsafePickle, match=message):
+def test_other_uses_of_the_admitted_names_are_refused(value):
+    with pytest.raises(UnsafePickle, match="refused"):
         read_numpy_pickle(dumped(value))
 
 

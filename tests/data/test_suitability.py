@@ -309,15 +309,11 @@ class TestAuthorsFiles:
             summary = fold_summary(signals, load_suitability_folds(dataset))
             assert summary["accuracy"].between(0, 0.8, inclusive="neither").all()
 
-    def test_fmow_folds(self):
+    def test_folds_of_fmow_and_rxrx1(self):
         folds = load_suitability_folds("fmow")
         assert [fold.in_distribution for fold in folds] == [True] * 16 + [False] * 30
-        assert (folds[0].label, folds[-1].label) == (
-            "id_val · year 2002–2006",
-            "test · Americas 2017",
-        )
-
-    def test_rxrx1_folds(self):
+        ends = "id_val · year 2002–2006", "test · Americas 2017"
+        assert (folds[0].label, folds[-1].label) == ends
         folds = load_suitability_folds("rxrx1")
         assert [fold.split for fold in folds] == ["val"] * 4 + ["id_test"] * 4 + ["test"] * 4
         assert sum(fold.in_distribution for fold in folds) == 4

@@ -4,11 +4,9 @@ import hashlib
 
 import pytest
 
-from lib.book import execute
 from lib.data import __main__ as cli
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData
-from lib.data.registry import registry
 
 CONTENT = b"what the authors published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -182,21 +180,3 @@ def test_refusals_are_one_line(mirror, command, arguments, code, message):
     found, out, error = command(*arguments)
     assert (found, out, error.count("\n")) == (code, "", 1)
     assert message in error
-
-
-def test_acceptance_during_execution_is_not_trusted(monkeypatch, tmp_path):
-    """Of a file of the true registry, of which a mirror has a copy."""
-    copy = tmp_path / registry()[REAL].mirror
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(CONTENT)
-    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
-    states = store.fingerprints("suitability")
-    assert states[REAL] == "absent"
-    assert execute._unchanged("suitability", {REAL}, states) == {REAL: "absent"}
-    store.fetch_unverified(REAL, look)
-    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
-        execute._unchanged("suitability", {REAL}, states)
-    states = store.fingerprints("suitability")
-    assert execute._unchanged("suitability", {REAL}, states) == {REAL: SHA256}
-    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
-        execute._unchanged("suitability", {REAL}, states | {REAL: OTHER})

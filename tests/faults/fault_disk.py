@@ -104,21 +104,6 @@ class Chapters(Case):
         assert done.cells == cells
 
 
-class Features(Case):
-    pattern = "*.npy"
-
-    def start(self) -> None:
-        from lib.data import features
-
-        self.features = features
-        os.environ["COMPANION_CACHE"] = str(PLACE / "cache")
-
-    def work(self, name: str) -> None:
-        expected = np.arange(8000, dtype=np.float32) + len(name)
-        found = self.features.cached_features("made", name, {}, lambda: expected)
-        assert np.array_equal(found, expected)
-
-
 class Downloads(Case):
     pattern = "file-*"
 
@@ -180,7 +165,6 @@ class Downloads(Case):
 CASES: dict[str, Callable[[], Case]] = {
     "store": Store,
     "chapters": Chapters,
-    "features": Features,
     "downloads": Downloads,
 }
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from fault_tools import HERE, environment, require_mounts
 
-CASES = ("store", "chapters", "downloads", "features")
+CASES = ("store", "chapters", "downloads")
 
 
 @pytest.fixture(scope="module")

@@ -103,12 +103,6 @@ def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
-    with pytest.raises(RuntimeError, match="other code"):
-        executors._execute(walk(tmp_path), str(store.folder), "0" * 64, True)
-    assert executions(tmp_path) == 0
-
-
 @pytest.mark.slow
 def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
     """One file of a worker's `lib` has a line more."""
