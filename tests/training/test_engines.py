@@ -163,7 +163,7 @@ def test_a_model_depends_neither_on_its_company_nor_on_data_of_others(digits, im
     outside = np.setdiff1d(np.arange(len(data.inputs)), data.rows)
     poisoned = np.array(data.inputs)
     poisoned[outside] = 1e6
-    other = data.with_targets((data.targets + 1) % data.classes)
+    other = sets[1].with_targets((data.targets + 1) % data.classes)
     sets = [TrainingData(poisoned, data.targets, data.classes, data.rows), other, *sets[2:]]
     after = train_many(configs, sets[:count], points, engine=engine)
     same = [np.array_equal(a.parameters, b.parameters) for a, b in zip(found, after, strict=True)]
