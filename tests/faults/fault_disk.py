@@ -11,16 +11,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 from fault_light import Steps
 from fault_tools import files
+from web_server import send, serving
 
 from lib.data.errors import DataCorrupted, DataUnavailable
 from lib.runs import Checkpoint, RunsFailed, RunStore
@@ -114,26 +113,13 @@ class Downloads(Case):
         os.environ.update(COMPANION_CACHE=str(PLACE / "cache"), COMPANION_OFFLINE="0")
         os.environ["NO_PROXY"] = "127.0.0.1"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                content = Downloads.content(self.path[1:])
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.serving = serving(lambda handler: send(handler, self.content(handler.path[1:])))
+        self.server = self.serving.__enter__()
 
     def stop(self) -> None:
         self.store.registry = self.registry
         os.environ["COMPANION_OFFLINE"] = "1"
-        self.server.shutdown()
-        self.server.server_close()
+        self.serving.__exit__(None, None, None)
 
     @staticmethod
     def content(name: str) -> bytes:

@@ -31,7 +31,7 @@ PATIENCE = 300.0  # seconds until a child that says nothing counts as hanging
 def environment(*paths: Path | str, **extra: str) -> dict[str, str]:
     """The environment of a child: of the project's variables only those given."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
-    places = [*map(str, paths), str(HERE), str(ROOT)]
+    places = [*map(str, paths), str(HERE), str(HERE.parent), str(ROOT)]
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     own = {"PYTHONPATH": os.pathsep.join(places), "COMPANION_OFFLINE": "1"}
     # One key in all stores: without it each salts its own.

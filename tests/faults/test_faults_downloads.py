@@ -1,15 +1,13 @@
 """Downloads that break off, come wrong, or are killed; two at once."""
 
-import contextlib
 import hashlib
 import os
 import signal
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from fault_tools import Forker, wait_until
+from web_server import serving
 
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable
@@ -23,46 +21,31 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 def server():
     """A web server on this machine that answers in the way that ``.how`` says."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            http.requests += 1
-            content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
-            content = content.get(http.how, CONTENT)
-            self.send_response(200)
-            if http.how not in ("no length", "endless"):
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if http.how == "endless":
-                for _ in range(1000):  # 200 MB, if nobody hangs up
-                    self.wfile.write(bytes(200_000))
-                    http.sent += 200_000
-                return
-            if http.how in ("cut", "no length", "reset"):
-                self.wfile.write(content[: len(content) // 3])
-                if http.how == "reset":
-                    self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
-                self.close_connection = True
-                return
+    def answer(handler):
+        http.requests += 1
+        content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
+        content = content.get(http.how, CONTENT)
+        handler.send_response(200)
+        if http.how not in ("no length", "endless"):
+            handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        if http.how == "endless":
+            for _ in range(1000):  # 200 MB, if nobody hangs up
+                handler.wfile.write(bytes(200_000))
+                http.sent += 200_000
+        elif http.how in ("cut", "no length", "reset"):
+            handler.wfile.write(content[: len(content) // 3])
+            if http.how == "reset":
+                handler.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
+            handler.close_connection = True
+        else:
             for start in range(0, len(content), 1 << 14):
-                self.wfile.write(content[start : start + (1 << 14)])
+                handler.wfile.write(content[start : start + (1 << 14)])
                 time.sleep(0.1 if http.how == "slow" else 0)
 
-        def handle(self):
-            with contextlib.suppress(OSError):  # the client was killed
-                super().handle()
-
-        def log_message(self, *arguments):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.how, http.requests, http.sent = "well", 0, 0
-    http.url = f"http://127.0.0.1:{http.server_port}/file"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield http
-    http.shutdown()
-    http.server_close()
-    thread.join()
+    with serving(answer) as http:
+        http.how, http.requests, http.sent = "well", 0, 0
+        yield http
 
 
 @pytest.fixture
