@@ -151,6 +151,7 @@ def test_a_model_depends_neither_on_its_company_nor_on_data_of_others(digits, im
     engine, count = engine.partition(",")[0], 3 if model is CNN else 6
     n, small = len(data), {"batch_size": 24} if model is CNN else {}
     sets = [data, data.subset(data.rows[: n // 3]), data.subset(data.rows[n // 12 :])] * 2
+    sets[0] = TrainingData(data.inputs.copy(), data.targets, data.classes, data.rows)
     configs = [
         config(model, **{"steps": 6} | each | small, seed=seed)
         for seed, each in enumerate(CHANGES[:count])

@@ -82,10 +82,10 @@ def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path
 
 def test_a_network_of_public_images_is_trained_once_and_sees_no_others(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    spec = DataSpec(features="network", train=300, test=200, public=1200)
+    spec = DataSpec(features="network", train=300, test=200, public=800)
     loaded = spec.load()
     assert loaded.training.inputs.shape == (300, 32)
-    digits, rows = load_digits(), split_rows(1797, 0, {"train": 300, "public": 1200, "test": 200})
+    digits, rows = load_digits(), split_rows(1797, 0, {"train": 300, "public": 800, "test": 200})
     made = trained_plainly(
         TrainingData(digits.images[rows["public"], None], digits.labels[rows["public"]], 10),
         np.zeros((1, 1, 8, 8)),
