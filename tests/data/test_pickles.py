@@ -181,6 +181,7 @@ def test_other_uses_of_the_admitted_names_are_refused(value):
         Call(np.ndarray, (10**12,)),
         reconstruct(np.ndarray, (0,), b"b", state=(1, (2,), np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b", state=(1, (-1, -1), np.dtype("f4"), False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (-1,), np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b", state=(1, "x", np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b"),
     ],

@@ -50,6 +50,7 @@ def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store, 
     found = run_all(jobs, ThreadPoolExecutor(2), store=store)
     assert [run.config["seed"] for run in found] == [2, 1, 0, 2]
     assert [executions(tmp_path, seed) for seed in (0, 1, 2)] == [1, 1, 1]
+    assert store.keys() == sorted(run_key(walk(tmp_path, seed=seed)) for seed in (0, 1, 2, 7))
     assert run_all([], store=store) == []
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
