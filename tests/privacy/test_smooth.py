@@ -283,6 +283,8 @@ def test_the_cost_of_any_run_is_at_least_that_of_a_run():
         other = publish_epsilon(others, **RUN, answered=answered, seed=0)
         assert realised.order == dearest.order == other.order  # which no vote changes
         assert realised.noise_rdp == other.noise_rdp
+        without_votes = realised.order * (30 / (2 * 3.0**2) + 8 / 2.0**2)
+        assert realised.noise_rdp == pytest.approx(0.1 * without_votes)
         assert realised.exact != other.exact
         assert realised.exact <= dearest.exact
         assert realised.smooth <= dearest.smooth
@@ -328,3 +330,20 @@ def test_as_many_teachers_as_there_are_people():
     assert 0 <= cost.low <= cost.epsilon <= cost.high < 1
     with pytest.raises(ValueError, match=r"votes must be of at most 2\^53 teachers"):
         publish_epsilon(votes * 10**9, 4e7, 2e7, 6e8, 1e-5, 3, seed=0)
+
+
+def test_many_teachers_have_no_smaller_sensitivities_than_all(monkeypatch):
+    """Of the first distances as of all; the last stands for the rest."""
+    rows = [[300, 200], [500, 0], [251, 249]]
+
+    def found():
+        yield gnmax_sensitivity(rows, 40.0, 3.0)
+        for threshold in (5.0, 400.0):
+            yield threshold_sensitivity_at(rows, 40.0, threshold, 3.0)
+
+    whole = list(found())
+    monkeypatch.setattr("lib.privacy.smooth._DISTANCES", 50)
+    for all_of_them, first in zip(whole, found(), strict=True):
+        assert first.shape == (3, 50)
+        assert np.array_equal(first[:, :49], all_of_them[:, :49])
+        assert (first[:, 49] >= all_of_them[:, 49:].max(axis=1)).all()
