@@ -162,8 +162,9 @@ def test_long_samples_are_completed():
     """With hardly any numbers per step, samples still have the right size."""
     sampler = PoissonSampler(Streams(1), 100, 0.5)
     sampler._count = 10  # the overflow stream must supply the other forty or so
-    _, starts = sampler.draw(2000)
+    positions, starts = sampler.draw(2000)
     sizes = np.diff(starts)
+    assert np.abs(np.bincount(positions, minlength=100) - 1000).max() < 6 * math.sqrt(500)
     assert abs(sizes.mean() - 50) < 6 * 5 / math.sqrt(2000)
     assert abs(sizes.var() - 25) < 6 * 25 * math.sqrt(2 / 2000)
 
