@@ -144,6 +144,15 @@ def test_statistics_stay_bounded_whatever_an_example_does():
             assert change.norm() <= math.sqrt(2) + 1e-9
 
 
+def test_statistics_by_hand():
+    outputs, targets = draw(20, 9, 4)
+    gate = torch.sigmoid(outputs[:, -1])
+    losses = torch.nn.functional.cross_entropy(outputs[:, :4], targets, reduction="none")
+    wanted = torch.stack([gate.sum(), (losses.clamp(max=1.5) / 1.5 * gate).sum()])
+    found = SelectiveNet(0.7, loss_bound=1.5).statistics(outputs, targets)
+    torch.testing.assert_close(found, wanted, check_dtype=False)
+
+
 def test_noise_of_the_statistics():
     objective = SelectiveNet(0.7)
     sums = torch.tensor([40.0, 10.0])
