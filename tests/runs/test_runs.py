@@ -34,6 +34,7 @@ def test_code_fingerprint_notices_every_file():
 
 def test_write_is_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "deep" / "file.txt"
+    write_atomic(path, "older")
     write_atomic(path, "old ü")
     assert path.read_text(encoding="utf-8") == "old ü"
 
