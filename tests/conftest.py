@@ -46,11 +46,10 @@ LONGEST = (
     "training/test_jobs.py",
     "faults/test_faults_build.py",
     "studies/test_interplay.py",
-    "training/test_accounting.py",
+    "privacy/test_accounting.py",
     "audit/test_posterior.py",
     "studies/test_audit_studies.py",
     "data/test_images.py",
-    "training/test_benchmark.py",
     "studies/test_six_lenses.py",
     "test_reference.py",
     "runs/test_executors.py",
@@ -89,9 +88,8 @@ STUDIES = (
     "suitability/test_study_panel.py",
     "training/test_fixmatch.py",
     "training/test_memory.py",
-    "training/test_training_page.py",
 )
-FAST = ("audit", "counterfactual", "selective", "suitability", "training")
+FAST = ("audit", "counterfactual", "privacy", "selective", "suitability", "training")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:

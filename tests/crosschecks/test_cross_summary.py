@@ -7,11 +7,11 @@ repeated:
 =====================================================  ============================================
 what, against what                                     where
 =====================================================  ============================================
-Gaussian mechanism without sampling, Balle and Wang    tests/training/test_accounting.py
-one subsampled step, a sum over a fine grid            tests/training/test_accounting.py
-label mechanisms, dp-accounting and mpmath             tests/training/test_labels.py
-PATE, dp-accounting and mpmath                         tests/training/test_pate.py
-projection onto the simplex, scipy's SLSQP             tests/training/test_labels.py
+Gaussian mechanism without sampling, Balle and Wang    tests/privacy/test_accounting.py
+one subsampled step, a sum over a fine grid            tests/privacy/test_accounting.py
+label mechanisms, dp-accounting and mpmath             tests/privacy/test_labels.py
+PATE, dp-accounting and mpmath                         tests/privacy/test_pate.py
+projection onto the simplex, scipy's SLSQP             tests/privacy/test_labels.py
 kernels and engines, Opacus' optimizer                 tests/training/test_engines.py, test_kernels
 AUGRC, scikit-learn's AUROC; ties, all orders          tests/selective/test_curves.py
 Welch's test, scipy; Holm's method, statsmodels        tests/suitability/test_noninferiority.py,

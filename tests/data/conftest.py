@@ -2,11 +2,10 @@
 
 import hashlib
 import os
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from web_server import send, serving
 
 from lib.data import store
 from lib.data.registry import Entry
@@ -76,25 +75,12 @@ def mirror(monkeypatch, tmp_path):
 def server(monkeypatch):
     """A web server on this machine that answers with ``.content`` and counts requests."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            http.requests += 1
-            self.send_response(http.status)
-            self.send_header("Content-Length", str(len(http.content)))
-            self.end_headers()
-            self.wfile.write(http.content)
+    def answer(handler):
+        http.requests += 1
+        send(handler, http.content, http.status)
 
-        def log_message(self, *arguments):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.content, http.status, http.requests = b"", 200, 0
-    http.url = f"http://127.0.0.1:{http.server_port}/file"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
     monkeypatch.setenv("COMPANION_OFFLINE", "0")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield http
-    http.shutdown()
-    http.server_close()
-    thread.join()
+    with serving(answer) as http:
+        http.content, http.status, http.requests = b"", 200, 0
+        yield http

@@ -45,19 +45,15 @@ def files_below(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-# --- the mirror ---------------------------------------------------------------------------------
-
-
-def test_mirror_comes_before_the_cache(mirror):
+def test_mirror_comes_before_the_cache(mirror, monkeypatch):
     mirror.add("a", CONTENT)
-    put(cached(mirror, "a"), CONTENT)
-    assert store.fetch("a") == mirror.path("a")
-
-
-def test_cache_serves_what_the_mirror_lacks(mirror):
-    mirror.add("a", CONTENT, present=False)
-    path = put(cached(mirror, "a"), CONTENT)
-    assert store.fetch("a") == path
+    mirror.add("b", CONTENT, present=False)
+    copies = [put(cached(mirror, name), CONTENT) for name in "ab"]
+    assert [store.fetch("a"), store.fetch("b")] == [mirror.path("a"), copies[1]]
+    monkeypatch.setenv("COMPANION_DATA", "")  # as if it was not set
+    assert store.fetch("a") == copies[0]
+    with pytest.raises(UnknownData, match="did you mean 'a'"):
+        store.fetch("a-")
 
 
 def test_damaged_mirror_file_is_an_error_even_with_a_good_copy_in_the_cache(mirror):
@@ -78,16 +74,8 @@ def test_mirror_that_is_no_directory_is_an_error(mirror, monkeypatch, tmp_path):
     mirror.add("a", CONTENT)
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "nowhere"))
     for attempt in (store.fetch, store.available):
-        with pytest.raises(
-            NotADirectoryError, match=r"COMPANION_DATA='.*nowhere': .*nowhere is not"
-        ):
+        with pytest.raises(NotADirectoryError, match="nowhere"):
             attempt("a")
-
-
-def test_unset_and_empty_mirror_are_the_same(mirror, monkeypatch):
-    mirror.add("a", CONTENT)
-    monkeypatch.setenv("COMPANION_DATA", "")
-    assert not store.available("a")
 
 
 def test_a_file_is_hashed_again_only_when_it_changed(mirror, monkeypatch):
@@ -100,41 +88,26 @@ def test_a_file_is_hashed_again_only_when_it_changed(mirror, monkeypatch):
     assert len(calls) == 1
     status = mirror.path("a").stat()
     mirror.path("a").write_bytes(CONTENT[::-1])  # the same size
-    os.utime(mirror.path("a"), ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    os.utime(mirror.path("a"), ns=(status.st_atime_ns, status.st_mtime_ns))  # as rsync does
     with pytest.raises(DataCorrupted):
         store.fetch("a")
     assert len(calls) == 2
-
-
-# --- without a network --------------------------------------------------------------------------
 
 
 def test_offline_without_a_copy_says_what_to_do(mirror, monkeypatch):
     entry = mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
     with pytest.raises(DataUnavailable) as caught:
         store.fetch("a")
-    message = str(caught.value)
-    for part in ("'a'", "COMPANION_OFFLINE", "connect to the network", "COMPANION_DATA",
-                 "<owner>/<repository>/<commit>/<path>", entry.mirror):  # fmt: skip
-        assert part in message
-    assert "\n" not in message
+    for part in ("'a'", "COMPANION_OFFLINE", "COMPANION_DATA", entry.mirror):
+        assert part in str(caught.value)
     assert not store.available("a")
-
-
-def test_mirror_only_file_does_not_suggest_the_network(mirror, monkeypatch):
-    monkeypatch.setenv("COMPANION_OFFLINE", "0")
-    mirror.add("a", CONTENT, present=False)
-    with pytest.raises(DataUnavailable, match="has no public address") as caught:
-        store.fetch("a")
-    assert "connect" not in str(caught.value)
-    assert "COMPANION_DATA" in str(caught.value)
-
-
-def test_damaged_cache_is_an_error_offline(mirror):
-    mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
     put(cached(mirror, "a"), b"damaged")
     with pytest.raises(DataCorrupted):
         store.fetch("a")
+    monkeypatch.setenv("COMPANION_OFFLINE", "0")
+    mirror.add("b", CONTENT, present=False)
+    with pytest.raises(DataUnavailable, match="address"):
+        store.fetch("b")
 
 
 def test_damaged_cache_is_an_error_without_a_network(mirror, dead_url):
@@ -161,11 +134,11 @@ def test_a_missing_network_is_asked_for_once(mirror, dead_url, monkeypatch):
     assert len(attempts) == 2
 
 
-# --- downloads ----------------------------------------------------------------------------------
-
-
-def test_download_fills_the_cache_once(mirror, server):
+@pytest.mark.parametrize("before", [None, b"damaged"])
+def test_download_fills_the_cache_once(mirror, server, before):
     mirror.add("a", CONTENT, present=False, url=server.url)
+    if before:
+        put(cached(mirror, "a"), before)
     assert store.available("a")
     assert store.fetch("a") == cached(mirror, "a")
     assert store.fetch("a").read_bytes() == CONTENT
@@ -180,12 +153,6 @@ def test_download_with_the_wrong_hash_leaves_nothing_behind(mirror, server):
         store.fetch("a")
     assert files_below(store._cache()) == []
     assert server.requests == 1
-
-
-def test_damaged_download_is_replaced(mirror, server):
-    mirror.add("a", CONTENT, present=False, url=server.url)
-    put(cached(mirror, "a"), b"damaged")
-    assert store.fetch("a").read_bytes() == CONTENT
 
 
 def test_refusal_by_the_server_concerns_one_file(mirror, server):
@@ -205,9 +172,6 @@ def test_network_that_comes_back_is_noticed(mirror, server, dead_url):
     assert not store.available("b")
     assert store.fetch("b")
     assert store.available("b")
-
-
-# --- chapters -----------------------------------------------------------------------------------
 
 
 ASK = {
@@ -256,22 +220,12 @@ def test_chapter_reads_only_what_is_declared_for_it(mirror, monkeypatch):
     assert store.fetch("a")
     monkeypatch.setenv("COMPANION_CHAPTER", "three")
     for attempt in (store.fetch, store.available):
-        with pytest.raises(UndeclaredData, match=r"'three' reads 'a'.* one, two: add 'three'"):
+        with pytest.raises(UndeclaredData, match="three"):
             attempt("a")
-
-
-def test_fingerprints_cover_exactly_the_declared_files(mirror):
-    a = mirror.add("a", CONTENT, chapters=["one", "two"])
     mirror.add("b", b"other", chapters=["two"])
     mirror.add("c", b"third", chapters=["one"], present=False)
-    assert store.fingerprints("one") == {"a": a.sha256, "c": "absent"}
+    assert store.fingerprints("one") == {"a": mirror.entries["a"].sha256, "c": "absent"}
     assert store.fingerprints("unheard of") == {}
-
-
-def test_unknown_name_suggests_a_close_one(mirror):
-    mirror.add("suitability/fmow_ERM_0", CONTENT)
-    with pytest.raises(UnknownData, match=r"'suitability/fmow_ERM0'; did you mean '.*fmow_ERM_0'"):
-        store.fetch("suitability/fmow_ERM0")
 
 
 def test_mirror_holds_what_the_registry_says(real_data):

@@ -39,29 +39,9 @@ def test_blur_draws_nothing(images):
     assert used.random() == fresh.random()
 
 
-def test_splits_are_disjoint_and_reproducible():
-    sizes = {"train": 900, "source": 400, "user": SIZE - 1300}
-    splits = digits_splits(0, sizes)
-    assert {name: len(rows) for name, rows in splits.items()} == sizes
-    assert sorted(np.concatenate(list(splits.values()))) == list(range(SIZE))
-    again, other = digits_splits(0, sizes), digits_splits(1, sizes)
-    np.testing.assert_array_equal(splits["user"], again["user"])
-    assert set(splits["user"]) != set(other["user"])
-
-
-def test_splits_leave_the_rest_out():
-    splits = digits_splits(0, {"one": 1, "two": 2})
-    assert [len(rows) for rows in splits.values()] == [1, 2]
-
-
 def test_splits_ignore_and_leave_the_global_generator():
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     digits_splits(0, {"one": 9})
     corrupt(np.zeros((3, 8, 8)), NOISE, 1, rng())
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
-
-
-def test_splits_refuse_more_digits_than_there_are():
-    with pytest.raises(ValueError, match="sets of at most 1797 rows together, got"):
-        digits_splits(0, {"one": 1000, "two": 798})

@@ -1,5 +1,4 @@
 import gzip
-import re
 import tarfile
 import zlib
 
@@ -27,7 +26,6 @@ from lib.data.formats import (
     read_fashion_mnist,
     read_gtsrb_test,
     read_gtsrb_training,
-    read_idx,
     read_svhn,
     walk_tar,
 )
@@ -61,8 +59,6 @@ def check(parsed, images, labels, names):
     assert parsed[2] == tuple(names)
 
 
-# --- IDX ----------------------------------------------------------------------------------------
-
 DIGITS = np.arange(10, dtype=np.uint8)
 
 
@@ -73,8 +69,6 @@ def test_fashion_mnist(put):
     assert (len(parsed[2]), parsed[2][0], parsed[2][9]) == (10, "T-shirt/top", "Ankle boot")
 
 
-# --- CIFAR --------------------------------------------------------------------------------------
-
 IMAGES = pixels(12, 32, 32, 3)
 LABELS = np.array([3, 9, 0, 1, 2, 4, 5, 6, 7, 8, 9, 0], dtype=np.uint8)
 FINE = np.arange(99, 87, -1)
@@ -82,14 +76,10 @@ COARSE = np.arange(19, 7, -1)
 
 
 def test_cifar10(put):
-    path = put(tar(cifar10(IMAGES, LABELS).items()))
-    check(read_cifar10(path, "train"), IMAGES[:10], LABELS[:10], CIFAR10_NAMES)
-    check(read_cifar10(path, "test"), IMAGES[10:], LABELS[10:], CIFAR10_NAMES)
-
-
-def test_batches_are_read_in_their_order_whatever_the_archive_s(put):
-    path = put(tar(reversed(cifar10(IMAGES, LABELS).items())))
-    check(read_cifar10(path, "train"), IMAGES[:10], LABELS[:10], CIFAR10_NAMES)
+    for order in (list, reversed):  # of the archive's members
+        path = put(tar(order(cifar10(IMAGES, LABELS).items())))
+        check(read_cifar10(path, "train"), IMAGES[:10], LABELS[:10], CIFAR10_NAMES)
+        check(read_cifar10(path, "test"), IMAGES[10:], LABELS[10:], CIFAR10_NAMES)
 
 
 def test_cifar100(put):
@@ -112,14 +102,6 @@ def test_other_members_are_not_touched(put, tmp_path):
     check(read_cifar10(path, "test"), IMAGES[10:], LABELS[10:], CIFAR10_NAMES)
     assert list(tmp_path.iterdir()) == [path]
 
-
-@pytest.mark.parametrize("read", [read_cifar10, read_cifar100])
-def test_unknown_split(read, tmp_path):
-    with pytest.raises(ValueError, match=r"split must be one of \('train', 'test'\), got 'val'"):
-        read(tmp_path / "never read", "val")
-
-
-# --- tar ----------------------------------------------------------------------------------------
 
 ARCHIVE = tar([("a", b"x" * 700), ("b", b"y" * 10)], "w:")  # a at 0, b at 1536, the end at 2560
 A_LENGTH = 512 + 1024
@@ -157,18 +139,12 @@ def test_damaged_tar(put, damaged, pack):
     refused(content, put(pack(damaged)), match="expected")
 
 
-@pytest.mark.parametrize("cut", [1, 5, 30])
-def test_truncated_gzip(put, cut):
-    refused(content, put(gzip.compress(ARCHIVE)[:-cut]), match="ended before")
+def test_damaged_gzip(put):
+    packed = gzip.compress(ARCHIVE)
+    for cut in (1, 5, 30):
+        refused(content, put(packed[:-cut]), match="ended before")
+    refused(content, put(packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]), match="CRC")
 
-
-def test_wrong_checksum(put):
-    packed = bytearray(gzip.compress(ARCHIVE))
-    packed[-8] ^= 1
-    refused(content, put(packed), match="CRC check failed")
-
-
-# --- SVHN ---------------------------------------------------------------------------------------
 
 DIGIT_LABELS = np.array([[1], [10], [9], [2]], dtype=np.uint8)
 
@@ -178,16 +154,6 @@ def test_svhn(put):
     for labels in (DIGIT_LABELS, DIGIT_LABELS.astype(float)):
         path = put(mat(X=images.transpose(1, 2, 3, 0), y=labels))
         check(read_svhn(path), images, [1, 0, 9, 2], "0123456789")
-
-
-def test_absent_files_stay_absent(tmp_path):
-    path = tmp_path / "none"
-    for read in (read_gtsrb_training, content, lambda path: read_idx(path, 1)):
-        with pytest.raises(FileNotFoundError):
-            read(path)
-
-
-# --- GTSRB --------------------------------------------------------------------------------------
 
 
 def resized(images):
@@ -225,9 +191,6 @@ def test_gtsrb_test(put):
     assert len(parsed[2]) == 43
 
 
-# --- any damage ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("good", [ARCHIVE, gzip.compress(ARCHIVE)], ids=["plain", "gzip"])
 def test_random_damage_gives_one_error_or_none(put, good):
     random = np.random.default_rng(0)
@@ -247,7 +210,7 @@ def test_random_damage_gives_one_error_or_none(put, good):
 
 def test_other_decoders_are_not_tried():
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n"
-    with pytest.raises(ValueError, match=r"thing: expected an image \(PNG or JPEG\), found"):
+    with pytest.raises(ValueError, match="PNG or JPEG"):
         decode_image(eps, "thing", ("PNG", "JPEG"))
 
 
@@ -256,5 +219,5 @@ def test_decoded_image_is_of_the_size_it_states():
     png = bytearray(encoded(pixels(2, 2, 3), "PNG"))
     png[16:24] = b"\x00\x02\x00\x00" * 2
     png[29:33] = zlib.crc32(png[12:29]).to_bytes(4, "big")
-    with pytest.raises(ValueError, match=re.escape("thing: expected an image (PNG), found damage")):
+    with pytest.raises(ValueError, match="damage"):
         decode_image(bytes(png), "thing", ("PNG",))

@@ -34,9 +34,6 @@ def image_set(n=4, name="made", **changes):
     return ImageSet(**made | changes)
 
 
-# --- the type -----------------------------------------------------------------------------------
-
-
 def test_arrays_are_read_only_views():
     images, labels = pixels(2, 5, 6, 1), np.array([0, 1])
     made = image_set(images=images, labels=labels)
@@ -48,31 +45,21 @@ def test_arrays_are_read_only_views():
     images[0] = labels[0] = 0  # the caller's own stay writeable
     with pytest.raises(AttributeError):
         made.name = "other"
-
-
-LABELS = np.array([0, 1, 0, 1])
+    ends = image_set(images=np.array([0, 255], np.uint8).reshape(2, 1, 1, 1), labels=labels)
+    assert ends.as_float().ravel().tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"name": ""}, "name must be a non-empty string, got ''"),
-        ({"images": pixels(4, 5, 6, 3) / 255}, "images must be uint8 .*, got float64"),
-        ({"images": pixels(4, 5, 6)}, r"got uint8 of shape \(4, 5, 6\)"),
-        ({"images": pixels(4, 3, 5, 6)}, r"got uint8 of shape \(4, 3, 5, 6\)"),
-        ({"images": pixels(4, 0, 6, 3)}, r"at least one pixel, got shape \(4, 0, 6, 3\)"),
-        ({"images": pixels(0, 5, 6, 3), "labels": LABELS[:0]}, "at least one pixel"),
-        ({"labels": LABELS[:3]}, r"labels must be int64 of shape \(4,\), got int64 .* \(3,\)"),
-        ({"labels": LABELS.astype(np.uint8)}, "got uint8"),
-        ({"labels": LABELS + 1}, "labels must be from 0 to 1, .* got 1 to 2"),
-        ({"labels": LABELS - 1}, "labels must be from 0 to 1, .* got -1 to 0"),
-        ({"names": ("one",)}, "labels must be from 0 to 0"),
-        ({"names": ("same", "same")}, "names must be different"),
-        ({"names": (0, 1)}, "non-empty strings"),
+        ({"labels": np.arange(3)}, "labels"),
+        ({"labels": np.arange(4) % 2 + 1}, "labels"),
+        ({"names": ("one",)}, "labels"),
+        ({"names": ("same", "same")}, "names"),
     ],
 )
-def test_malformed_sets_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_labels_and_names_that_do_not_go_together(changes, name):
+    with pytest.raises(ValueError, match=name):
         image_set(**changes)
 
 
@@ -88,13 +75,6 @@ def test_as_float(rows):
             expected = [[pixel[channel] / 255 for pixel in line] for line in made.images[row]]
             np.testing.assert_array_equal(image[channel], np.array(expected, dtype=np.float32))
     found += 1  # its own memory
-
-
-def test_as_float_reaches_both_ends():
-    ends = np.array([0, 255], dtype=np.uint8).reshape(2, 1, 1, 1)
-    np.testing.assert_array_equal(
-        image_set(2, images=ends).as_float().ravel(), np.array([0, 1], dtype=np.float32)
-    )
 
 
 def test_fingerprint_is_of_the_content_alone():
@@ -113,8 +93,6 @@ def test_fingerprint_is_of_the_content_alone():
     ]
     assert len({image_set(**each).fingerprint for each in others} | {made.fingerprint}) == 5
 
-
-# --- loading ------------------------------------------------------------------------------------
 
 RGB = pixels(12, 32, 32, 3)
 SIGNS = list(pixels(43, 20, 24, 3))
@@ -183,6 +161,9 @@ def test_every_set_loads_and_is_memory_mapped(small, monkeypatch, name, split):
     assert not first.labels.flags.writeable
     expected = FIRST_LABELS[name][split == "test"]
     assert first.labels[: len(expected)].tolist() == expected
+    if name == "cifar10":
+        np.testing.assert_array_equal(first.images, RGB[:10] if split == "train" else RGB[10:])
+        assert first.names == tuple(CIFAR10_NAMES)
     own = ImageSet(name, np.array(first.images), np.array(first.labels), first.names)
     assert first.fingerprint == own.fingerprint
 
@@ -200,15 +181,6 @@ def source_that_does_not_parse(name):
     return module._Source(source.files, None)
 
 
-def test_loaded_pixels_are_the_published_ones(small):
-    train = load_images("cifar10", "train")
-    np.testing.assert_array_equal(train.images, RGB[:10])
-    assert train.names == tuple(CIFAR10_NAMES)
-    np.testing.assert_array_equal(
-        train.as_float([1]), (RGB[1:2].transpose(0, 3, 1, 2) / np.float32(255))
-    )
-
-
 def test_other_sources_and_another_parser_make_another_copy(small, monkeypatch):
     first = load_images("cifar10", "test")
     changed = cifar10(RGB[::-1], np.arange(12, dtype=np.uint8) % 10)
@@ -220,35 +192,25 @@ def test_other_sources_and_another_parser_make_another_copy(small, monkeypatch):
     monkeypatch.setattr(module, "PARSER_VERSION", module.PARSER_VERSION + 1)
     assert load_images("cifar10", "test").fingerprint == second.fingerprint
     assert len(parsed_folders()) == 3
+    monkeypatch.setenv("COMPANION_CHAPTER", "two")  # to which no copy opens the file
+    with pytest.raises(UndeclaredData):
+        load_images("cifar10", "test")
 
 
 def test_absent_and_undeclared_files(monkeypatch):
     with pytest.raises(DataUnavailable, match="svhn/test"):
         load_images("svhn", "test")
     monkeypatch.setenv("COMPANION_CHAPTER", "suitability")
-    with pytest.raises(UndeclaredData, match="'suitability' reads 'svhn/test'"):
+    with pytest.raises(UndeclaredData, match="svhn/test"):
         load_images("svhn", "test")
-
-
-def test_files_that_parameters_name_count_as_declared(monkeypatch):
-    monkeypatch.setenv("COMPANION_CHAPTER", "suitability")
+    # Files that parameters name count as declared.
     monkeypatch.setenv("COMPANION_ALSO", "svhn/train svhn/test")
     with pytest.raises(DataUnavailable, match="svhn/test"):
         load_images("svhn", "test")
-    with pytest.raises(UndeclaredData, match="'suitability' reads 'gtsrb/training'"):
+    with pytest.raises(UndeclaredData, match="gtsrb/training"):
         load_images("gtsrb", "train")
     assert "svhn/test" not in store.fingerprints("canaries")
     assert store.fingerprints("canaries", ["svhn/test"])["svhn/test"] == store.ABSENT
-
-
-def test_a_parsed_copy_does_not_open_a_file_to_another_chapter(small, monkeypatch):
-    load_images("cifar10", "test")
-    monkeypatch.setenv("COMPANION_CHAPTER", "two")
-    with pytest.raises(UndeclaredData):
-        load_images("cifar10", "test")
-
-
-# --- what is registered -------------------------------------------------------------------------
 
 
 def test_image_files_are_registered():

@@ -47,20 +47,14 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str}{array.shape}")
-@pytest.mark.parametrize("protocol", [3, 4])
+@pytest.mark.parametrize("protocol", [2, 3, 4])  # 2 writes bytes as text, encoded by a call
 def test_reads_arrays(array, protocol):
-    read = read_numpy_pickle(dumped(array, protocol))
-    assert type(read) is np.ndarray
-    assert read.dtype == array.dtype
-    np.testing.assert_array_equal(read, array)
-
-
-@pytest.mark.parametrize("array", [a for a in ARRAYS if a.size], ids=lambda array: array.dtype.str)
-def test_reads_arrays_of_protocol_2(array):
-    """It writes bytes as text, encoded by a call."""
-    content = dumped(array, 2)
-    assert b"_codecs" in content
+    content = dumped(array, protocol)
+    assert (b"_codecs" in content) == (protocol == 2)
+    if protocol == 2 and not array.size:
+        return
     read = read_numpy_pickle(content)
+    assert type(read) is np.ndarray
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
 
@@ -110,9 +104,6 @@ def test_same_answer_as_pickle_on_random_structures():
         assert repr(read_numpy_pickle(content)) == repr(pickle.loads(content))
 
 
-# --- what must not run --------------------------------------------------------------------------
-
-
 def touch(marker):
     return f"open({str(marker)!r}, 'w').close()"
 
@@ -122,46 +113,33 @@ def shell(marker):
 
 
 ATTACKS = {
-    "os.system": (lambda m: shell(m), r"global (posix|nt)\.system is refused"),
-    "eval": (lambda m: Call(builtins.eval, touch(m)), r"global builtins\.eval is refused"),
-    "exec in a dict": (
-        lambda m: {"id_val": (np.ones(2), [Call(builtins.exec, touch(m))])},
-        r"global builtins\.exec is refused",
+    "os.system": shell,
+    "eval": lambda m: Call(builtins.eval, touch(m)),
+    "exec in a dict": lambda m: {"id_val": (np.ones(2), [Call(builtins.exec, touch(m))])},
+    "as a dict key": lambda m: {("a", Call(os.mkdir, str(m))): 1},
+    "getattr": lambda m: Call(getattr, np.ndarray, "tofile"),
+    "numpy's own loader": lambda m: Call(np.load, str(m)),
+    "as the subtype of an array": lambda m: reconstruct(Call(builtins.eval, touch(m)), (0,), b"b"),
+    "as the state of an array": lambda m: reconstruct(
+        *(np.ndarray, (0,), b"b"),
+        state=(1, (1,), np.dtype("O"), False, [Call(builtins.eval, touch(m))]),
     ),
-    "as a dict key": (lambda m: {("a", Call(os.mkdir, str(m))): 1}, r"\.mkdir is refused"),
-    "getattr": (lambda m: Call(getattr, np.ndarray, "tofile"), r"builtins\.getattr is refused"),
-    "numpy's own loader": (lambda m: Call(np.load, str(m)), r"global numpy\.load is refused"),
-    "as the subtype of an array": (
-        lambda m: Call(multiarray._reconstruct, Call(builtins.eval, touch(m)), (0,), b"b"),
-        r"eval is refused",
-    ),
-    "as the state of an array": (
-        lambda m: Call(
-            multiarray._reconstruct, np.ndarray, (0,), b"b",
-            state=(1, (1,), np.dtype("O"), False, [Call(builtins.eval, touch(m))]),
-        ),
-        r"dtype 'O8' are refused",
-    ),
-    "in an object array": (
-        lambda m: np.array([shell(m), 1], dtype=object),
-        r"dtype 'O8' are refused",
-    ),
-}  # fmt: skip
+    "in an object array": lambda m: np.array([shell(m), 1], dtype=object),
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_runs(attack, tmp_path):
     marker = tmp_path / "marker"
-    build, message = ATTACKS[attack]
-    with pytest.raises(UnsafePickle, match=message):
-        read_numpy_pickle(dumped(build(marker)))
+    with pytest.raises(UnsafePickle, match="refused"):
+        read_numpy_pickle(dumped(ATTACKS[attack](marker)))
     assert not marker.exists()
 
 
 @pytest.mark.parametrize("attack", ["os.system", "eval", "exec in a dict", "in an object array"])
 def test_the_attacks_are_real(attack, tmp_path):
     marker = tmp_path / "marker"
-    pickle.loads(dumped(ATTACKS[attack][0](marker)))
+    pickle.loads(dumped(ATTACKS[attack](marker)))
     assert marker.exists()
 
 
@@ -174,29 +152,26 @@ def reconstruct(*arguments, state=None):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        (reconstruct(np.ndarray, (10**12,), b"b"), r"_reconstruct.*is refused"),
-        (reconstruct(np.ndarray, (0,), b"O"), r"_reconstruct.*is refused"),
-        (reconstruct(np.dtype, (0,), b"b"), r"_reconstruct.*is refused"),
-        (reconstruct(Sub, (0,), b"b"), r"Sub is refused"),
-        (reconstruct(np.matrix, (0,), b"b"), r"matrix is refused"),
-        (np.dtype([("a", "f4")]), r"dtype 'V4' are refused"),
-        (np.array(["text"]), r"dtype 'U4' are refused"),
-        (np.array(["2020"], dtype="M8[Y]"), r"dtype 'M8' are refused"),
-        (np.dtype("f4"), r"type _Dtype is refused"),
-        (np.ndarray, r"type _Token is refused"),
-        (multiarray._reconstruct, r"type type is refused"),
-        (np.float64(1.0), r"multiarray\.scalar is refused"),
-        (reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")), r"refused"),
-        (
-            reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
-            r"raw bytes is refused",
-        ),
+        reconstruct(np.ndarray, (10**12,), b"b"),
+        reconstruct(np.ndarray, (0,), b"O"),
+        reconstruct(np.dtype, (0,), b"b"),
+        reconstruct(Sub, (0,), b"b"),
+        reconstruct(np.matrix, (0,), b"b"),
+        np.dtype([("a", "f4")]),
+        np.array(["text"]),
+        np.array(["2020"], dtype="M8[Y]"),
+        np.dtype("f4"),
+        np.ndarray,
+        multiarray._reconstruct,
+        np.float64(1.0),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
     ],
 )
-def test_other_uses_of_the_admitted_names_are_refused(value, message):
-    with pytest.raises(UnsafePickle, match=message):
+def test_other_uses_of_the_admitted_names_are_refused(value):
+    with pytest.raises(UnsafePickle, match="refused"):
         read_numpy_pickle(dumped(value))
 
 
@@ -206,6 +181,7 @@ def test_other_uses_of_the_admitted_names_are_refused(value, message):
         Call(np.ndarray, (10**12,)),
         reconstruct(np.ndarray, (0,), b"b", state=(1, (2,), np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b", state=(1, (-1, -1), np.dtype("f4"), False, b"1234")),
+        reconstruct(np.ndarray, (0,), b"b", state=(1, (-1,), np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b", state=(1, "x", np.dtype("f4"), False, b"1234")),
         reconstruct(np.ndarray, (0,), b"b"),
     ],
@@ -225,7 +201,7 @@ def test_impossible_arrays_are_damaged(value):
     ],
 )
 def test_the_stand_ins_cannot_be_changed(content):
-    with pytest.raises(ValueError, match="the pickle"):
+    with pytest.raises(ValueError, match="pickle"):
         read_numpy_pickle(content)
     np.testing.assert_array_equal(read_numpy_pickle(dumped(np.ones(2))), np.ones(2))
 
@@ -241,14 +217,21 @@ def test_persistent_ids_are_refused():
         read_numpy_pickle(stream.getvalue())
 
 
-# --- damage -------------------------------------------------------------------------------------
-
-
 def test_every_truncation_is_an_error():
     content = pickletools.optimize(dumped({"a": (np.arange(3.0), [1, 2])}))
     for length in range(len(content)):
         with pytest.raises(ValueError, match="the pickle is damaged"):
             read_numpy_pickle(content[:length])
+
+
+def test_huge_memos_and_cycles_are_damage(tmp_path):
+    cycle = []
+    cycle.append(cycle)
+    path = tmp_path / "file.pkl"
+    for content in (b"\x80\x04}r\xff\xff\xff\x7f.", dumped(cycle), b"not a pickle"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
+            read_numpy_pickle(path)
 
 
 def test_flipped_bytes_are_read_or_refused_but_nothing_else():
@@ -259,25 +242,6 @@ def test_flipped_bytes_are_read_or_refused_but_nothing_else():
         flipped[rng.integers(len(content))] = rng.integers(256)
         with contextlib.suppress(ValueError):
             read_numpy_pickle(bytes(flipped))
-
-
-def test_a_huge_memo_is_not_allocated():
-    with pytest.raises(ValueError, match="damaged: ValueError: memo index 2147483647"):
-        read_numpy_pickle(b"\x80\x04}r\xff\xff\xff\x7f.")
-
-
-def test_a_cycle_is_damage():
-    cycle = []
-    cycle.append(cycle)
-    with pytest.raises(ValueError, match="damaged: RecursionError"):
-        read_numpy_pickle(dumped(cycle))
-
-
-def test_error_names_the_file(tmp_path):
-    path = tmp_path / "file.pkl"
-    path.write_bytes(b"not a pickle")
-    with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
-        read_numpy_pickle(path)
 
 
 def test_the_hash_is_checked_before_anything_is_unpickled(mirror, tmp_path):

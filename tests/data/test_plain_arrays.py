@@ -67,40 +67,34 @@ def test_own_arrays_are_a_chapters_data(folder):
     """Where its parameter says so; they count as data that the chapter declares."""
     (dataset,) = parse_parameters('dataset: str = "digits"  # {digits, own} data\n')
     (fixed,) = parse_parameters('dataset: str = "digits"  # {digits, cifar10} data\n')
-    with pytest.raises(ParameterError, match="parameter dataset = 'mine' is not allowed"):
+    with pytest.raises(ParameterError, match="dataset"):
         dataset.check("mine")
     pixels = {f"x_{s}": np.zeros((n, 9, 8), np.uint8) for s, n in (("train", 60), ("test", 30))}
     np.savez(folder / "mine.npz", **arrays(train_groups=np.arange(60) // 7, **pixels))
     assert dataset.check("mine") == "mine"
-    with pytest.raises(ParameterError, match="parameter dataset = 'mine' is not allowed"):
+    with pytest.raises(ParameterError, match="dataset"):
         fixed.check("mine")
     assert named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
     assert at_hand("mine") == "mine"
     spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
     assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)
     settings = panel.settings_for("mine", "small_cnn", epsilon=3.0)
+    assert load_images("mine", "train").images.shape == (60, 9, 8, 1)  # grey, without a channel
     data = settings.data.load()
     assert (len(data.training), len(data.validation), len(data.labels)) == (40, 6, 30)
-
-
-def test_grey_images_need_no_channel(folder):
-    grey = arrays()
-    grey = grey | {k: v[..., 0] for k, v in grey.items() if k.startswith("x")}
-    np.savez(folder / "grey.npz", **grey)
-    assert load_images("grey", "train").images.shape == (60, 4, 5, 1)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x_test": None}, "array 'x_test' must be there"),
-        ({"other": np.arange(3)}, "arrays must be of x_train, y_train"),
-        ({"x_train": arrays()["x_train"] / 255}, r"'x_train' must be integers .* got float64"),
-        ({"x_train": np.zeros((60, 4), np.uint8)}, r"in 3 or 4 dimensions, got uint8 .* \(60, 4\)"),
-        ({"x_train": np.zeros((60, 4, 5, 2), np.uint8)}, r"images must be uint8 of shape"),
-        ({"y_train": np.arange(59) % 3}, r"labels must be int64 of shape \(60,\)"),
-        ({"y_train": np.arange(60) - 1}, "labels must be from 0 to"),
-        ({"train_groups": np.arange(59)}, r"groups must be int64 of shape \(60,\)"),
+        ({"x_test": None}, "x_test"),
+        ({"other": np.arange(3)}, "arrays"),
+        ({"x_train": arrays()["x_train"] / 255}, "x_train"),
+        ({"x_train": np.zeros((60, 4), np.uint8)}, "x_train"),
+        ({"x_train": np.zeros((60, 4, 5, 2), np.uint8)}, "images"),
+        ({"y_train": np.arange(59) % 3}, "labels"),
+        ({"y_train": np.arange(60) - 1}, "labels"),
+        ({"train_groups": np.arange(59)}, "groups"),
         ({"y_test": np.array([{}] * 30)}, "objects|unpickled"),
     ],
 )
@@ -108,27 +102,18 @@ def test_malformed_arrays_are_one_clear_error(folder, changes, message):
     np.savez(folder / "bad.npz", **arrays(**changes))
     with pytest.raises(ValueError, match=message):
         load_images("bad", "train")
+    os.replace(folder / "bad.npz", folder / "cifar10.npz")  # a registered name
+    with pytest.raises(DataCorrupted):
+        load_images("cifar10", "train")
 
 
-@pytest.mark.parametrize("name", ["absent", "../mine", "", 3])
-def test_a_name_without_arrays_is_refused(folder, name):
-    with pytest.raises(ValueError, match=r"name must be one of .* or of <name>\.npz"):
-        load_images(name, "train")
-
-
-def test_a_folder_that_is_not_there_is_named(folder, monkeypatch):
+def test_names_without_arrays_and_folders_that_are_not_there(folder, monkeypatch):
+    for name in ("absent", "../mine", "", 3):
+        with pytest.raises(ValueError, match="name"):
+            load_images(name, "train")
     monkeypatch.setenv("COMPANION_DATA", f"{folder}{os.pathsep}{folder}-2")
-    with pytest.raises(NotADirectoryError, match="second-2 is not a directory"):
+    with pytest.raises(NotADirectoryError, match="second-2"):
         load_images("mine", "train")
-
-
-def test_other_arrays_under_a_registered_name_are_refused(folder):
-    np.savez(folder / "cifar10.npz", **arrays())
-    with pytest.raises(DataCorrupted, match="is not 'arrays/cifar10': expected SHA-256"):
-        load_images("cifar10", "train")
-    np.savez(folder / "cifar10.npz", **arrays(y_test=None))
-    with pytest.raises(DataCorrupted, match="array 'y_test' must be there"):
-        load_images("cifar10", "train")
 
 
 def cifar100(**changes):
@@ -142,31 +127,26 @@ def cifar100(**changes):
 def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
     """The SHA-256 of no such arrays is known: without a word the official archive is wanted."""
     monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez_compressed(folder / "cifar100.npz", **cifar100())
+    np.savez(folder / "cifar100.npz", **cifar100())
     assert image_files("cifar100") == ("cifar/cifar100_binary",)
     path, said = store.fetch_unverified("arrays/cifar100", examine_arrays)
     assert (path, said[:12]) == (folder / "cifar100.npz", "500 and 100 ")
     assert image_files("cifar100") == ("arrays/cifar100",)
     train, test = (load_images("cifar100", split) for split in ("train", "test"))
     assert (len(train), len(test), len(train.names)) == (50_000, 10_000, 100)
-    np.savez_compressed(folder / "cifar100.npz", **cifar100(y_test=np.arange(10_000) % 100))
-    with pytest.raises(DataCorrupted, match="is not 'arrays/cifar100': expected SHA-256"):
+    np.savez(folder / "cifar100.npz", **cifar100(y_test=np.arange(10_000) % 100))
+    with pytest.raises(DataCorrupted, match="SHA-256"):
         load_images("cifar100", "train")
 
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"x_test": np.zeros((10_000, 32, 32), np.uint8)},
-        {"y_train": np.zeros(50_000, np.uint8)},
-        {"y_train": np.arange(50_000) % 101},
-        {"y_test": np.arange(10_000) % 100 - 1},
-    ],
+    [{"x_test": np.zeros((10_000, 32, 32), np.uint8)}, {"y_train": np.zeros(50_000, np.uint8)}],
 )
 def test_arrays_that_cannot_be_cifar100_are_not_accepted(folder, monkeypatch, changes):
     monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez_compressed(folder / "cifar100.npz", **cifar100(**changes))
-    with pytest.raises(DataCorrupted, match=r"must be (500|100) images of 32 x 32 x 3 for each"):
+    np.savez(folder / "cifar100.npz", **cifar100(**changes))
+    with pytest.raises(DataCorrupted, match="32 x 32 x 3"):
         store.fetch_unverified("arrays/cifar100", examine_arrays)
 
 
@@ -187,10 +167,9 @@ def test_groups_are_drawn_at_random_and_need_room():
     # Each group is in with probability 0.1, all four rows of it.
     assert np.all(counts % 4 == 0)
     assert np.abs(counts / 4 - 30).max() < 4.5 * np.sqrt(300 * 0.1 * 0.9)
-    with pytest.raises(ValueError, match="sizes must leave out up to a group for each set"):
-        split_rows(400, 0, {"a": 201, "b": 199}, groups=groups)
-    with pytest.raises(ValueError, match=r"groups must be integers of shape \(400,\)"):
-        split_rows(400, 0, {"a": 40}, groups=groups[1:])
+    for sizes, given in (({"a": 201, "b": 199}, groups), ({"a": 40}, groups[1:])):
+        with pytest.raises(ValueError, match=r"sizes|groups"):
+            split_rows(400, 0, sizes, groups=given)
 
 
 @pytest.fixture(scope="module")

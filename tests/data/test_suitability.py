@@ -64,43 +64,40 @@ def good_signals(dataset="fmow"):
     return {split: (signals_array(), CORRECT) for split in SPLITS[dataset]}
 
 
-# --- tables -------------------------------------------------------------------------------------
-
-
-def test_table_converts_copies_and_locks():
+def test_tables():
     source = signals_array()
     made = SignalTable(source, CORRECT)
     assert made.signals.dtype == np.float64
     assert (len(made), made.accuracy) == (6, 4 / 6)
     source[:] = 0
     assert made.signals[0, 0] == 0.5
-    for array in (made.signals, made.correct):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
-    assert source.flags.writeable
-
-
-def test_take_keeps_the_order_and_repeats():
-    taken = table().take([5, 0, 0])
-    np.testing.assert_array_equal(taken.signals, table().signals[[5, 0, 0]])
+    with pytest.raises(ValueError, match="read-only"):
+        made.signals[0] = 0
+    taken = made.take([5, 0, 0])
+    np.testing.assert_array_equal(taken.signals, made.signals[[5, 0, 0]])
     np.testing.assert_array_equal(taken.correct, [True, True, True])
-
-
-def test_take_refuses_no_rows():
-    with pytest.raises(ValueError, match="at least one row"):
-        table().take([])
+    with pytest.raises(ValueError, match="row"):
+        made.take([])
+    assert SignalTable(signals_array(conf_max=1 + 1e-6, loss=-1e-9), CORRECT)  # by rounding
+    other = SignalTable(np.array([[5.0]]), np.array([True]), names=("mine",))  # without bounds
+    assert other.take([0]).names == ("mine",)
+    # The sample's standard deviation of (1, 0), not the population's, is the largest.
+    spread = np.std([1, 0], ddof=1)
+    assert SignalTable(signals_array(conf_std=spread), CORRECT)
+    with pytest.raises(ValueError, match="conf_std"):
+        SignalTable(signals_array(conf_std=spread + 0.001), CORRECT)
 
 
 BAD_TABLES = {
-    "a column too few": (signals_array()[:, :11], CORRECT, r"shape \(n, 12\), got float32 of .*11"),
-    "one-dimensional": (signals_array()[:, 0], CORRECT, r"shape \(n, 12\)"),
-    "integers": (signals_array().astype(int), CORRECT, "must be floats"),
-    "a row too many": (signals_array(7), CORRECT, r"correct must be bools of shape \(7,\)"),
-    "numbers for correct": (signals_array(), CORRECT.astype(int), "correct must be bools"),
-    "no rows": (signals_array(0), CORRECT[:0], "at least one row"),
-    "NaN": (signals_array(energy=np.nan), CORRECT, "energy must be finite .* nan in row 1"),
-    "infinity": (signals_array(conf_ratio=np.inf), CORRECT, "conf_ratio must be .* inf in row 1"),
-    "confidence": (signals_array(conf_max=1.01), CORRECT, r"conf_max .* \[0, 1\], got 1.0"),
+    "a column too few": (signals_array()[:, :11], CORRECT, "shape"),
+    "one-dimensional": (signals_array()[:, 0], CORRECT, "shape"),
+    "integers": (signals_array().astype(int), CORRECT, "floats"),
+    "a row too many": (signals_array(7), CORRECT, "correct"),
+    "numbers for correct": (signals_array(), CORRECT.astype(int), "correct"),
+    "no rows": (signals_array(0), CORRECT[:0], "row"),
+    "NaN": (signals_array(energy=np.nan), CORRECT, "energy"),
+    "infinity": (signals_array(conf_ratio=np.inf), CORRECT, "conf_ratio"),
+    "confidence": (signals_array(conf_max=1.01), CORRECT, "conf_max"),
     "entropy": (signals_array(conf_entropy=-1), CORRECT, "conf_entropy"),
     "margin": (signals_array(margin_loss=1), CORRECT, "margin_loss"),
     "ratio": (signals_array(conf_ratio=0.5), CORRECT, "conf_ratio"),
@@ -117,27 +114,6 @@ def test_bad_table_is_refused_alone_and_in_a_file(case, mirror):
         load_suitability_signals("fmow")
 
 
-def test_two_classes_have_the_largest_spread():
-    """The sample's standard deviation, not the population's: that of (1, 0) is no error."""
-    spread = [np.std([1, *[0] * (k - 1)], ddof=1) for k in range(2, 20)]
-    assert spread[0] == max(spread)
-    assert SignalTable(signals_array(conf_std=spread[0]), CORRECT)
-    with pytest.raises(ValueError, match="conf_std must be"):
-        SignalTable(signals_array(conf_std=spread[0] + 0.001), CORRECT)
-
-
-def test_rounding_is_not_an_error():
-    assert SignalTable(signals_array(conf_max=1 + 1e-6, loss=-1e-9), CORRECT)
-
-
-def test_other_signals_have_no_bounds():
-    made = SignalTable(np.array([[5.0]]), np.array([True]), names=("mine",))
-    assert made.take([0]).names == ("mine",)
-
-
-# --- signals ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_loads_signals(dataset, mirror):
     algorithm, seed = suitability_models(dataset)[-1]
@@ -147,27 +123,6 @@ def test_loads_signals(dataset, mirror):
     assert list(read.splits) == SPLITS[dataset]
     np.testing.assert_array_equal(read.splits["val"].signals, signals_array().astype(float))
     np.testing.assert_array_equal(read.splits["val"].correct, CORRECT)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([1, 2], "must hold a dict, got list"),
-        ({"val": (signals_array(), CORRECT)}, r"splits must be .*, got \['val'\]"),
-        (
-            good_signals() | {"val": signals_array()},
-            r"split 'val': must be a pair \(signals, correct\)",
-        ),
-        (good_signals() | {"val": None}, "split 'val': must be a pair"),
-    ],
-)
-def test_wrong_structure_names_the_file(content, message, mirror):
-    add_signals(mirror, content)
-    with pytest.raises(ValueError, match=rf"fmow_ERM_0:? .*{message}"):
-        load_suitability_signals("fmow")
-
-
-# --- folds --------------------------------------------------------------------------------------
 
 
 def add_folds(mirror, **files):
@@ -208,8 +163,14 @@ def test_folds_keep_the_order_of_the_files(mirror):
 
 def test_cell_types(mirror):
     add_folds(mirror, rxrx1={("id_test", "{'cell_type': 'RPE'}"): [0]})
-    (fold,) = load_suitability_folds("rxrx1")
-    assert (fold.label, fold.in_distribution) == ("id_test · RPE", True)
+    (made,) = load_suitability_folds("rxrx1")
+    assert (made.label, made.in_distribution) == ("id_test · RPE", True)
+    csv = b"split,cell_type,num_samples,accuracy,group\nval,,2,0.5,RPE\nval,,4,0.25,ALL\n"
+    mirror.add("suitability/published_folds_rxrx1", csv)
+    assert load_published_folds("rxrx1")["label"].tolist() == ["val · RPE", "val · all"]
+    add_folds(mirror, rxrx1={("val", "__import__('os').getpid()"): [0]})  # read, and not run
+    with pytest.raises(ValueError, match="malformed"):
+        load_suitability_folds("rxrx1")
 
 
 def test_sensitive_groups(mirror):
@@ -228,15 +189,6 @@ def test_sensitive_groups(mirror):
     assert published_for(folds, published)["size"].tolist() == [2, pd.NA, 3]
 
 
-def test_a_fold_s_filter_is_read_and_not_run(mirror):
-    add_folds(mirror, rxrx1={("val", "__import__('os').getpid()"): [0]})
-    with pytest.raises(ValueError, match="malformed"):
-        load_suitability_folds("rxrx1")
-
-
-# --- summaries ----------------------------------------------------------------------------------
-
-
 def fold(split="val", rows=(0, 1), dataset="fmow", **restriction):
     return Fold(dataset, split, f"{split} {restriction}", np.array(rows), False, restriction)
 
@@ -247,20 +199,9 @@ def test_fold_summary():
     assert list(summary.columns) == ["split", "label", "size", "accuracy"]
     assert summary["size"].tolist() == [3, 1]
     assert summary["accuracy"].tolist() == [1 / 3, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (fold(dataset="rxrx1"), "got rxrx1's"),
-        (fold(split="test"), r"splits \['val'\], got fmow's 'test"),
-        (fold(rows=[6]), "rows must be from 0 to 5"),
-    ],
-)
-def test_fold_summary_refuses_folds_from_elsewhere(bad, message):
-    signals = SuitabilitySignals("fmow", "ERM", 0, {"val": table()})
-    with pytest.raises(ValueError, match=message):
-        fold_summary(signals, [bad])
+    for elsewhere in (fold(dataset="rxrx1"), fold(split="test"), fold(rows=[6])):
+        with pytest.raises(ValueError, match=r"rxrx1|splits|rows"):
+            fold_summary(signals, [elsewhere])
 
 
 CSV = b"""split,year,region,num_samples,accuracy
@@ -294,17 +235,6 @@ def test_published_folds(mirror):
     )
     assert found["size"].tolist() == [4, 2, 4, pd.NA, pd.NA]
     np.testing.assert_allclose(found["accuracy"], [2.5 / 4, 0.25, 0.75, np.nan, np.nan])
-
-
-def test_published_cell_types(mirror):
-    csv = b"split,cell_type,num_samples,accuracy,group\nval,,2,0.5,RPE\nval,,4,0.25,ALL\n"
-    mirror.add("suitability/published_folds_rxrx1", csv)
-    published = load_published_folds("rxrx1")
-    assert list(published.columns) == ["split", "label", "cell_type", "num_samples", "accuracy"]
-    assert published["label"].tolist() == ["val · RPE", "val · all"]
-
-
-# --- signals whose SHA-256 nobody knows ----------------------------------------------------------
 
 
 @pytest.fixture
@@ -345,10 +275,12 @@ class Malice:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"val": (signals_array(7), np.append(CORRECT, True))}, "val must have 6 rows, got 7"),
-        ({"test": (signals_array(conf_max=2), CORRECT)}, "conf_max must be"),
-        ({"id_val": (signals_array(), CORRECT)}, r"splits must be \['test', 'val'\], got"),
-        ({"val": Malice()}, "the global builtins.print is refused"),
+        ({"val": (signals_array(7), np.append(CORRECT, True))}, "rows"),
+        ({"test": (signals_array(conf_max=2), CORRECT)}, "conf_max"),
+        ({"id_val": (signals_array(), CORRECT)}, "splits"),
+        ({"val": signals_array()}, "split 'val'"),
+        ({"val": None}, "split 'val'"),
+        ({"val": Malice()}, r"builtins\.print"),
     ],
 )
 @pytest.mark.usefixtures("civilcomments")
@@ -356,12 +288,6 @@ def test_examination_refuses(change, message, tmp_path, capsys):
     with pytest.raises(ValueError, match=message):
         examined(tmp_path, good_signals("civilcomments") | change)
     assert capsys.readouterr().out == ""
-
-
-def test_examination_refuses_folds_beyond_the_rows(civilcomments, tmp_path):
-    add_folds(civilcomments, civilcomments={("val", "{'sensitive': 'male'}"): [6]})
-    with pytest.raises(ValueError, match="rows must be from 0 to 5"):
-        examined(tmp_path, good_signals("civilcomments"))
 
 
 def test_every_unknown_file_can_be_examined(tmp_path):
@@ -373,28 +299,21 @@ def test_every_unknown_file_can_be_examined(tmp_path):
             examine(name, tmp_path / "absent")
 
 
-# --- the authors' files -------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("real_data")
 class TestAuthorsFiles:
-    @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model[0]}-{model[1]}")
     @pytest.mark.parametrize("dataset", MIRRORED)
-    def test_every_model_loads_and_holds_every_fold(self, dataset, model):
-        signals = load_suitability_signals(dataset, *model)
-        assert set(signals.splits) == set(SPLITS[dataset])
-        summary = fold_summary(signals, load_suitability_folds(dataset))
-        assert summary["accuracy"].between(0, 0.8, inclusive="neither").all()
+    def test_every_model_loads_and_holds_every_fold(self, dataset):
+        for model in MODELS:
+            signals = load_suitability_signals(dataset, *model)
+            assert set(signals.splits) == set(SPLITS[dataset])
+            summary = fold_summary(signals, load_suitability_folds(dataset))
+            assert summary["accuracy"].between(0, 0.8, inclusive="neither").all()
 
-    def test_fmow_folds(self):
+    def test_folds_of_fmow_and_rxrx1(self):
         folds = load_suitability_folds("fmow")
         assert [fold.in_distribution for fold in folds] == [True] * 16 + [False] * 30
-        assert (folds[0].label, folds[-1].label) == (
-            "id_val · year 2002–2006",
-            "test · Americas 2017",
-        )
-
-    def test_rxrx1_folds(self):
+        ends = "id_val · year 2002–2006", "test · Americas 2017"
+        assert (folds[0].label, folds[-1].label) == ends
         folds = load_suitability_folds("rxrx1")
         assert [fold.split for fold in folds] == ["val"] * 4 + ["id_test"] * 4 + ["test"] * 4
         assert sum(fold.in_distribution for fold in folds) == 4
@@ -411,16 +330,8 @@ class TestAuthorsFiles:
     def test_civilcomments_folds_are_the_papers(self):
         """Table 4's sizes; and they are what the authors publish beside the accuracies."""
         folds = load_suitability_folds("civilcomments")
-        groups = (
-            "Male",
-            "Female",
-            "LGBTQ",
-            "Christian",
-            "Muslim",
-            "Other Religions",
-            "Black",
-            "White",
-        )
+        groups = ("Male", "Female", "LGBTQ", "Christian", "Muslim", "Other Religions")
+        groups += ("Black", "White")
         table_4 = {
             "val": (4765, 5891, 1457, 4550, 2110, 986, 1652, 2867),
             "test": (14295, 16449, 4426, 13361, 6982, 3500, 4872, 7969),

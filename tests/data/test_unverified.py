@@ -4,11 +4,9 @@ import hashlib
 
 import pytest
 
-from lib.book import execute
 from lib.data import __main__ as cli
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData
-from lib.data.registry import registry
 
 CONTENT = b"what the authors published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -89,7 +87,7 @@ def test_from_the_mirror(mirror, server):
     assert server.requests == 0
     mirror.path("a").write_bytes(b"other")
     for attempt in (store.fetch, store.available, store.state):
-        with pytest.raises(DataCorrupted, match=rf"{SHA256}, found {OTHER}; .* delete .*sha256"):
+        with pytest.raises(DataCorrupted, match=f"{SHA256}.*{OTHER}"):
             attempt("a")
 
 
@@ -97,7 +95,7 @@ def test_from_the_mirror(mirror, server):
 def test_what_is_not_as_expected_is_not_kept(mirror, server, present):
     server.content = b"other"
     mirror.add("a", b"other", known=False, present=present, url=server.url)
-    with pytest.raises(DataCorrupted, match=r"content of 'a' is not what it should be: .* strange"):
+    with pytest.raises(DataCorrupted, match="strange"):
         store.fetch_unverified("a", look)
     assert kept() == []
     assert not store.available("a")
@@ -105,32 +103,25 @@ def test_what_is_not_as_expected_is_not_kept(mirror, server, present):
 
 def test_the_registry_wins(mirror):
     mirror.add("a", CONTENT)
-    with pytest.raises(ValueError, match="SHA-256 of 'a' is known"):
+    with pytest.raises(ValueError, match="known"):
         store.fetch_unverified("a", look)
     note().parent.mkdir(parents=True)
     note().write_text(OTHER)
     assert store.fingerprints("one") == {"a": SHA256}
+    mirror.add("b", CONTENT, known=False)
+    note_of_b = note("b")
+    for damage in ("", "1", SHA256.upper(), "sha256:" + SHA256, "é"):
+        note_of_b.write_text(damage)
+        with pytest.raises(DataCorrupted, match=r"b\.sha256 is damaged"):
+            store.available("b")
+    assert store.available("a")
 
 
 def test_a_chapter_cannot_accept(mirror, monkeypatch):
     mirror.add("a", CONTENT, known=False)
     monkeypatch.setenv("COMPANION_CHAPTER", "one")
-    with pytest.raises(UndeclaredData, match="'one' accepts 'a': only a person can"):
+    with pytest.raises(UndeclaredData, match="accepts"):
         store.fetch_unverified("a", look)
-
-
-@pytest.mark.parametrize("text", ["", "1", SHA256.upper(), "sha256:" + SHA256, "é"])
-def test_a_damaged_note_is_an_error_for_its_file(mirror, text):
-    mirror.add("a", CONTENT, known=False)
-    mirror.add("b", CONTENT)
-    note().parent.mkdir(parents=True)
-    note().write_text(text)
-    with pytest.raises(DataCorrupted, match=r"a\.sha256 is damaged"):
-        store.available("a")
-    assert store.available("b")
-
-
-# --- the command --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -189,24 +180,3 @@ def test_refusals_are_one_line(mirror, command, arguments, code, message):
     found, out, error = command(*arguments)
     assert (found, out, error.count("\n")) == (code, "", 1)
     assert message in error
-
-
-# --- the build's key ----------------------------------------------------------------------------
-
-
-def test_acceptance_during_execution_is_not_trusted(monkeypatch, tmp_path):
-    """Of a file of the true registry, of which a mirror has a copy."""
-    copy = tmp_path / registry()[REAL].mirror
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(CONTENT)
-    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
-    states = store.fingerprints("suitability")
-    assert states[REAL] == "absent"
-    assert execute._unchanged("suitability", {REAL}, states) == {REAL: "absent"}
-    store.fetch_unverified(REAL, look)
-    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
-        execute._unchanged("suitability", {REAL}, states)
-    states = store.fingerprints("suitability")
-    assert execute._unchanged("suitability", {REAL}, states) == {REAL: SHA256}
-    with pytest.raises(execute.BuildError, match=f"{REAL} came or went"):
-        execute._unchanged("suitability", {REAL}, states | {REAL: OTHER})

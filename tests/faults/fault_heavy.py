@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lib.runs import Checkpoint, RunStore, package_versions, run_all
+from lib.runs import Checkpoint, RunStore, package_versions
 from lib.training import DataSpec, ManyTrainings, ModelSpec, Training, TrainingConfig
 
 MLP = ModelSpec("mlp", (64,), 10, hidden=(16,))
@@ -41,8 +41,3 @@ def warm() -> None:
 def train_all(store: str) -> None:
     for job in trainings():
         RunStore(store).run(job)
-
-
-def train_spread(store: str) -> None:
-    """The same in two worker processes."""
-    run_all(trainings(), store=RunStore(store), max_workers=2)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ PATIENCE = 300.0  # seconds until a child that says nothing counts as hanging
 def environment(*paths: Path | str, **extra: str) -> dict[str, str]:
     """The environment of a child: of the project's variables only those given."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
-    places = [*map(str, paths), str(HERE), str(ROOT)]
+    places = [*map(str, paths), str(HERE), str(HERE.parent), str(ROOT)]
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     own = {"PYTHONPATH": os.pathsep.join(places), "COMPANION_OFFLINE": "1"}
     # One key in all stores: without it each salts its own.
@@ -39,7 +39,6 @@ def environment(*paths: Path | str, **extra: str) -> dict[str, str]:
 
 
 def carriers(token: str) -> list[psutil.Process]:
-    """All running processes with this token in their environment."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -67,7 +66,6 @@ class Processes:
         self._started: list[subprocess.Popen] = []
 
     def start(self, command: list[str], env: Mapping[str, str], **options) -> subprocess.Popen:
-        """Start a process in a session of its own."""
         process = subprocess.Popen(
             command,
             env={**env, RUN_MARK: self.token},
@@ -103,18 +101,6 @@ class Processes:
 
 
 class Forker:
-    """Runs tasks of a module in forked children, and kills them where told.
-
-    Parameters
-    ----------
-    module : str
-        Beside this file.
-    folder : pathlib.Path
-        For logs.
-    *paths : path-like
-        Searched for modules before the project.
-    """
-
     def __init__(self, module: str, folder: Path, *paths: Path | str, **extra: str):
         self._processes = Processes(uuid.uuid4().hex)
         self._folder = folder
@@ -150,7 +136,6 @@ class Forker:
         return answer
 
     def begin(self, task: str, *arguments, **variables: str) -> int:
-        """Fork a child for a task; its process id."""
         self._count += 1
         self.log = self._folder / f"{self._count}.log"
         request = {"task": task, "arguments": list(map(_plain, arguments)), "log": str(self.log)}
@@ -159,11 +144,9 @@ class Forker:
         return int(self._answer())
 
     def end(self, seconds: float = PATIENCE) -> int:
-        """Wait for the child to end; its exit status."""
         return int(self._answer(seconds))
 
     def ended(self) -> bool:
-        """Whether the child has ended."""
         return not self._answers.empty()
 
     def run(self, task: str, *arguments, **variables: str) -> float:
@@ -175,7 +158,6 @@ class Forker:
         return time.monotonic() - started
 
     def printed(self) -> str:
-        """What the last child printed."""
         return self.log.read_text()
 
     def others(self) -> list[psutil.Process]:
@@ -222,7 +204,6 @@ def moments(seed: int, count: int, seconds: float) -> np.ndarray:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """SHA-256 of all files below a folder, by their relative path."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -231,7 +212,6 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def runs_files(store) -> dict[str, dict[str, str]]:
-    """The files of every finished run of a store, by its key."""
     return {key: files(store.path(key)) for key in store.keys()}  # noqa: SIM118
 
 
@@ -246,7 +226,6 @@ def read_all(store) -> dict[str, dict]:
 
 
 def untimed(metrics):
-    """Metrics without the durations among them."""
     if isinstance(metrics, dict):
         return {name: untimed(item) for name, item in metrics.items() if "seconds" not in name}
     return list(map(untimed, metrics)) if isinstance(metrics, list) else metrics
@@ -263,19 +242,6 @@ def assert_same_runs(found: Mapping[str, dict], expected: Mapping[str, dict]) ->
             other = found[key]["arrays"][name]
             assert other.dtype == array.dtype
             assert other.tobytes() == array.tobytes(), f"{key}: {name}"
-
-
-def summary(kind: str, seconds: Iterable[float], lived: Iterable[bool], whole: float) -> str:
-    """A line on the moments at which processes were killed, for reports."""
-    lived, shares = np.array(list(lived)), np.array(list(seconds)) / whole
-    tenths = np.histogram(shares[lived], bins=np.linspace(0, 1.1, 12))[0]
-    return (
-        f"{kind}: {lived.sum()} of {len(lived)} killed while alive, undisturbed {whole:.2f} s,"
-        f" by tenths of that: {' '.join(map(str, tenths))}"
-    )
-
-
-# ------------------------------------------------------------------------------- file systems
 
 
 def require_mounts(folder: Path) -> None:

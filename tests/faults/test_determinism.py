@@ -16,9 +16,6 @@ from lib.counterfactual import counterfactual_score
 BOOK = HERE.parent / "book"
 
 
-# ------------------------------------------------------------------------------- two builds
-
-
 def build(processes, root: Path, target: Path, chapter: str, **extra: str) -> dict:
     """Execute one chapter below a folder in a process of its own; what it gave."""
     code = (
@@ -32,17 +29,6 @@ def build(processes, root: Path, target: Path, chapter: str, **extra: str) -> di
     )
     assert status == 0, output
     return json.loads(target.read_text())
-
-
-def volatile(chapter: Path) -> set[str]:
-    """Names of the values that a chapter itself says may change from run to run."""
-    calls = [n for n in ast.walk(ast.parse(chapter.read_text())) if isinstance(n, ast.Call)]
-    return {
-        word.arg
-        for call in calls
-        if any(w.arg == "volatile" for w in call.keywords)
-        for word in call.keywords
-    }
 
 
 @pytest.mark.long
@@ -69,14 +55,14 @@ def test_two_builds_of_a_real_chapter(processes, tmp_path, chapter):
     first, second = given
     assert first["verdicts"] == second["verdicts"]
     assert first["tables"] == second["tables"]
-    may_differ = volatile(ROOT / "book" / f"{chapter}.py")
     assert first["values"].keys() == second["values"].keys()
     differ = {n for n, v in first["values"].items() if v != second["values"][n]}
-    assert differ <= may_differ
-    print(f"{chapter}: {len(first['values'])} values, {len(first['tables'])} tables; {differ=}")
-
-
-# ----------------------------------------------------------------------- threads
+    calls = [
+        {word.arg for word in node.keywords}
+        for node in ast.walk(ast.parse((ROOT / "book" / f"{chapter}.py").read_text()))
+        if isinstance(node, ast.Call)
+    ]
+    assert differ <= set().union(*(names for names in calls if "volatile" in names))
 
 
 def estimate(share: float = 0.0) -> np.ndarray:

@@ -14,6 +14,7 @@ import pytest
 from fault_build import make_chapters
 from fault_tools import (
     HERE,
+    RUN_MARK,
     Forker,
     assert_same_runs,
     files,
@@ -21,10 +22,9 @@ from fault_tools import (
     moments,
     read_all,
     runs_files,
-    summary,
     wait_until,
 )
-from throwaway import Book, executed, make_book
+from throwaway import executed, make_book
 
 from lib.book.execute import _read_entry
 from lib.runs import RunStore
@@ -114,7 +114,6 @@ def kill_often(builder, folder: Path, undisturbed, count: int, *names: str) -> i
             for path in gone:
                 shutil.rmtree(path, ignore_errors=True)
             lived.append(kill_and_build(book, seconds, undisturbed))
-    print(summary("builds", when, lived, undisturbed[2]))
     return sum(lived)
 
 
@@ -148,14 +147,12 @@ def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factor
         assert not other.close()
 
 
-# ----------------------------------------------------------------------- through jupyter-book
-
-
 @pytest.mark.long
 def test_killed_builds_of_a_whole_site(processes, tmp_path):
     """By jupyter-book itself: only the build is killed, at random moments; pages are whole."""
     book = make_book(tmp_path / "book")
-    book.environment = _tokened(book.environment, processes.token)
+    tokenless = book.environment
+    book.environment = lambda **extra: tokenless(**extra) | {RUN_MARK: processes.token}
     book.build()
     book.edit("book/one.py", "double = 2 * base", "double = 1 * base")
     started = time.monotonic()
@@ -178,25 +175,4 @@ def test_killed_builds_of_a_whole_site(processes, tmp_path):
         for name in ("index", "one", "two", "ledger"):
             assert book.page(name).rstrip().endswith("</html>")
         assert executed(book.build()) == 0
-    print(summary("sites", when, lived, whole))
     assert sum(lived) >= 4
-
-
-def _tokened(environment, token: str):
-    from fault_tools import RUN_MARK
-
-    return lambda **extra: environment(**extra) | {RUN_MARK: token}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("file", ["book/index.md", "book/one.py"])
-def test_an_edit_with_an_old_modification_time_shows(processes, tmp_path, file):
-    """As after `cp -p`, unpacking an archive, or with a clock that was set back."""
-    book = Book(make_book(tmp_path / "book").root)
-    book.environment = _tokened(book.environment, processes.token)
-    book.build()
-    old, new = {"index.md": ("found", "counted"), "one.py": ("says", "tells")}[Path(file).name]
-    book.edit(file, old, new)
-    os.utime(book.root / file, (1_000_000_000, 1_000_000_000))
-    book.build()
-    assert new in book.page(Path(file).stem)

@@ -1,6 +1,5 @@
 """Bits flipped, files cut short and emptied, in every kind of cached file: never a wrong number."""
 
-import hashlib
 import json
 import os
 import warnings
@@ -12,9 +11,6 @@ import pytest
 from fault_light import Steps
 from fault_tools import changed, damages, untimed
 
-from lib.data import store
-from lib.data.errors import DataCorrupted
-from lib.data.registry import Entry
 from lib.runs import RunStore
 
 SEED = 20_261_124
@@ -24,9 +20,6 @@ JOB = Steps(0, size=300, pause=0.0)
 def content_of(run) -> tuple:
     arrays = {name: array.tobytes() for name, array in run.arrays.items()}
     return arrays, untimed(run.metrics), run.privacy, run.config, run.provenance, run.seconds
-
-
-# ------------------------------------------------------------------------------- run results
 
 
 @pytest.mark.parametrize("name", ["run.json", "arrays.npz"])
@@ -71,9 +64,6 @@ def test_a_passing_trouble_is_not_taken_for_damage(tmp_path, monkeypatch, error)
     assert run.path.exists()
 
 
-# ---------------------------------------------------------------------------- executed chapters
-
-
 def test_executed_chapters(chapters, tmp_path):
     """A damaged entry is set aside with a warning, and the chapter is executed again."""
     chapters.work("finished")
@@ -95,85 +85,3 @@ def test_executed_chapters(chapters, tmp_path):
                 entry.pop(name)
         assert new == kept
     assert refused >= 19
-
-
-def test_an_entry_under_another_name_is_not_believed(chapters, tmp_path):
-    chapters.work("finished")
-    (path,) = (tmp_path / ".cache/book/one").glob("*.json")
-    content = path.read_bytes()
-    chapters.work("other")
-    (other,) = (p for p in (tmp_path / ".cache/book/one").glob("*.json") if p != path)
-    other.write_bytes(content)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        chapters.work("other")
-
-
-# ----------------------------------------------------------------------------- downloaded data
-
-CONTENT = bytes(range(256)) * 8
-
-
-@pytest.fixture
-def cached(monkeypatch, tmp_path):
-    """A downloaded file in the cache, offline."""
-    monkeypatch.delenv("COMPANION_DATA", raising=False)
-    monkeypatch.setenv("COMPANION_OFFLINE", "1")
-    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "_hashes", {})
-    digest = hashlib.sha256(CONTENT).hexdigest()
-    entry = Entry("a", "http://127.0.0.1:9/a", "o/a", digest, len(CONTENT), "l", "c", ("one",))
-    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
-    path = tmp_path / "cache" / "o" / "a"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(CONTENT)
-    return path
-
-
-def test_downloaded_data(cached):
-    """Without a network to replace it, a damaged file is an error that names it."""
-    assert store.fetch("a") == cached
-    for damaged in damages(CONTENT, np.random.default_rng(SEED), flips=50, cuts=10):
-        store._hashes.clear()  # as in a new process
-        cached.write_bytes(damaged)
-        for ask in (store.fetch, store.available, store.state):
-            with pytest.raises(DataCorrupted, match=f"{cached} is not 'a': expected SHA-256"):
-                ask("a")
-    cached.write_bytes(CONTENT)
-    store._hashes.clear()
-    assert store.fetch("a") == cached
-
-
-def test_a_file_changed_behind_its_modification_time_is_noticed(cached):
-    assert store.fetch("a") == cached
-    status = cached.stat()
-    cached.write_bytes(CONTENT[::-1])
-    os.utime(cached, ns=(status.st_atime_ns, status.st_mtime_ns))  # as rsync and cp -p do
-    with pytest.raises(DataCorrupted):
-        store.fetch("a")
-
-
-# ------------------------------------------------------------------------------------ features
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["features.npy", "SHA256SUMS"])
-def test_cached_features(monkeypatch, tmp_path, name):
-    """Damaged features, or a damaged checksum of them, are computed anew, with a warning."""
-    from lib.data.features import cached_features
-
-    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    expected = np.arange(500, dtype=np.float32)
-
-    def get():
-        return cached_features("made", "0", {}, lambda: expected)
-
-    get()
-    (path,) = (tmp_path / "features").glob(f"*/{name}")
-    content = path.read_bytes()
-    for damaged in damages(content, np.random.default_rng(SEED), flips=30, cuts=5):
-        path.write_bytes(damaged)
-        with pytest.warns(UserWarning, match="arrays kept in .* are damaged"):
-            assert np.array_equal(get(), expected)
-        assert path.read_bytes() == content
-    assert sorted(each.name for each in path.parent.iterdir()) == ["SHA256SUMS", "features.npy"]

@@ -1,15 +1,13 @@
 """Downloads that break off, come wrong, or are killed; two at once."""
 
-import contextlib
 import hashlib
 import os
 import signal
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from fault_tools import Forker, wait_until
+from web_server import serving
 
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable
@@ -23,46 +21,31 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 def server():
     """A web server on this machine that answers in the way that ``.how`` says."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            http.requests += 1
-            content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
-            content = content.get(http.how, CONTENT)
-            self.send_response(200)
-            if http.how not in ("no length", "endless"):
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if http.how == "endless":
-                for _ in range(1000):  # 200 MB, if nobody hangs up
-                    self.wfile.write(bytes(200_000))
-                    http.sent += 200_000
-                return
-            if http.how in ("cut", "no length", "reset"):
-                self.wfile.write(content[: len(content) // 3])
-                if http.how == "reset":
-                    self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
-                self.close_connection = True
-                return
+    def answer(handler):
+        http.requests += 1
+        content = {"empty": b"", "wrong": CONTENT[::-1], "page": b"<html>Sign in</html>"}
+        content = content.get(http.how, CONTENT)
+        handler.send_response(200)
+        if http.how not in ("no length", "endless"):
+            handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        if http.how == "endless":
+            for _ in range(1000):  # 200 MB, if nobody hangs up
+                handler.wfile.write(bytes(200_000))
+                http.sent += 200_000
+        elif http.how in ("cut", "no length", "reset"):
+            handler.wfile.write(content[: len(content) // 3])
+            if http.how == "reset":
+                handler.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
+            handler.close_connection = True
+        else:
             for start in range(0, len(content), 1 << 14):
-                self.wfile.write(content[start : start + (1 << 14)])
+                handler.wfile.write(content[start : start + (1 << 14)])
                 time.sleep(0.1 if http.how == "slow" else 0)
 
-        def handle(self):
-            with contextlib.suppress(OSError):  # the client was killed
-                super().handle()
-
-        def log_message(self, *arguments):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.how, http.requests, http.sent = "well", 0, 0
-    http.url = f"http://127.0.0.1:{http.server_port}/file"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield http
-    http.shutdown()
-    http.server_close()
-    thread.join()
+    with serving(answer) as http:
+        http.how, http.requests, http.sent = "well", 0, 0
+        yield http
 
 
 @pytest.fixture
@@ -105,31 +88,20 @@ def test_a_download_that_goes_wrong(server, cache, how, error):
     assert len(kept(cache)) == 1
 
 
-@pytest.mark.parametrize("size", [4_000, len(CONTENT)])
+@pytest.mark.parametrize("size", [4_000, len(CONTENT), None])
 def test_a_download_stops_at_the_registered_size(server, cache, monkeypatch, size):
-    server.how = "endless"
-    entry = Entry("a", server.url, "o/a", SHA256, size, "l", "c", ("one",))
-    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
-    with pytest.raises(DataCorrupted, match=f"more arrives than the {size:,} bytes") as caught:
-        store.fetch("a")
-    assert server.url in str(caught.value)
-    assert kept(cache) == []
-    assert server.sent < 20_000_000  # what was under way when the client hung up
-    entry = Entry("a", server.url, "o/a", SHA256, len(CONTENT), "l", "c", ("one",))
-    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
-    server.how = "well"
-    assert store.fetch("a").read_bytes() == CONTENT
-
-
-def test_a_file_of_unknown_size_has_a_limit_too(server, cache, monkeypatch):
+    """Or at a limit, where none is registered."""
     server.how = "endless"
     monkeypatch.setattr(store, "MOST_BYTES", 1_000_000)
-    entry = Entry("a", server.url, "o/a", None, None, "l", "c", ("one",))
-    monkeypatch.setattr(store, "registry", lambda: {"a": entry})
-    with pytest.raises(DataCorrupted, match="more arrives than the 1,000,000 bytes"):
-        store.fetch_unverified("a", lambda *_: "fine")
+    entry = Entry("a", server.url, "o/a", size and SHA256, size, "l", "c", ("one",))
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "registry", lambda: {"a": entry})
+        with pytest.raises(DataCorrupted, match=f"{size or 1_000_000:,} bytes"):
+            store.fetch("a") if size else store.fetch_unverified("a", lambda *_: "fine")
     assert kept(cache) == []
-    assert server.sent < 20_000_000
+    assert server.sent < 20_000_000  # what was under way when the client hung up
+    server.how = "well"
+    assert store.fetch("a").read_bytes() == CONTENT
 
 
 def fetching(forker: Forker, url: str, cache, target) -> int:

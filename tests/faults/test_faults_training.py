@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files, summary
+from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files
 
 from lib.runs import RunStore
 from lib.runs.checkpoint import load_arrays
@@ -66,16 +66,10 @@ def kill_often(forker: Forker, folder: Path, undisturbed, count: int) -> list[tu
     when = moments(SEED, count, whole)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as of a damaged run
-        found = [
+        return [
             kill_and_go_on(forker, folder / str(number), seconds, expected)
             for number, seconds in enumerate(when)
         ]
-    print(summary("trainings", when, [each[0] for each in found], whole))
-    print(
-        f"finished runs when killed: {sorted(each[1] for each in found)},"
-        f" with a checkpoint: {sum(each[2] > 0 for each in found)}"
-    )
-    return found
 
 
 @pytest.mark.slow
@@ -108,4 +102,3 @@ def test_the_same_training_killed_again_and_again(heavy, tmp_path, undisturbed):
     assert lives > 2
     heavy.run("train_all", tmp_path)
     assert_same_runs(read_all(store), expected)
-    print(f"the same trainings: {lives} lives")

@@ -12,16 +12,7 @@ import numpy as np
 import psutil
 import pytest
 from fault_light import jobs
-from fault_tools import (
-    Forker,
-    assert_same_runs,
-    kill_at,
-    moments,
-    read_all,
-    runs_files,
-    summary,
-    wait_until,
-)
+from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files, wait_until
 
 from lib.runs import RunStore, executors
 
@@ -94,7 +85,6 @@ def kill_workers(forker: Forker, folder: Path, expected, count: int) -> int:
             kill_a_worker(forker, folder / str(number), seconds, rng, expected)
             for number, seconds in enumerate(when)
         ]
-    print(summary("workers", when, hit, whole))
     return sum(hit)
 
 
@@ -125,9 +115,6 @@ def test_a_worker_killed_between_two_jobs_harms_none(tmp_path):
 
 def _id_of(_) -> int:
     return os.getpid()
-
-
-# ------------------------------------------------------------------------- two at the same work
 
 
 @pytest.mark.slow

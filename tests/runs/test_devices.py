@@ -68,28 +68,19 @@ def test_where_a_job_wants_to_work():
     assert device_of(Nested((CONFIG, "cuda"), {})) == "cpu"  # a text is no device
 
 
-@pytest.mark.parametrize(("listed", "expected"), [("0,1", [0, 1]), (" 3 ", [3]), ("", [])])
-def test_devices_that_are_listed(monkeypatch, listed, expected):
-    monkeypatch.setenv(DEVICES, listed)
-    assert accelerators() == expected
-
-
-def test_a_list_that_is_none(monkeypatch):
-    monkeypatch.setenv(DEVICES, "0;1")
-    with pytest.raises(ValueError, match="COMPANION_DEVICES must be numbers such as '0,1' or"):
-        accelerators()
-
-
 def test_a_device_that_is_not_there(monkeypatch, tmp_path):
-    message = r"device must be one of this machine \(cpu, cuda:0, cuda:1\), got 'cuda:2'"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="device"):
         require_device("cuda:2")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="device"):
         run_all(jobs(tmp_path, 2, device="cuda:2"), store=RunStore(tmp_path / "runs"))
     assert executions(tmp_path) == 0
+    monkeypatch.setenv(DEVICES, "0;1")
+    with pytest.raises(ValueError, match="COMPANION_DEVICES"):
+        accelerators()
     monkeypatch.setenv(DEVICES, "")
+    assert accelerators() == []
     data = DataSpec(train=200, test=50).load()
-    with pytest.raises(ValueError, match=r"device must be one of this machine \(cpu\), got 'cuda'"):
+    with pytest.raises(ValueError, match="device"):
         train(replace(CONFIG, device="cuda"), data.training, data.evaluation)
 
 
@@ -102,25 +93,6 @@ def test_a_process_has_one_at_a_time_and_gives_it_back():
         assert claimed_now() is None
     with claimed("cuda:1"):
         assert claimed_now() == 1
-
-
-def test_two_threads_have_two():
-    """And a third waits for one of them."""
-    have, go = [], threading.Event()
-
-    def work():
-        with claimed("cuda"):
-            have.append(claimed_now())
-            go.wait(10)
-
-    with ThreadPoolExecutor(3) as pool:
-        threads = [pool.submit(work) for _ in range(3)]
-        time.sleep(0.7)
-        assert sorted(have) == [0, 1]
-        go.set()
-        for thread in threads:
-            thread.result(timeout=10)
-    assert len(have) == 3
 
 
 def test_a_device_that_is_listed_three_times_has_three_jobs(monkeypatch):
@@ -222,11 +194,8 @@ def test_a_cluster_of_workers_that_claim_devices_loses_one(tmp_path):
 def test_workers_without_a_device_say_so(tmp_path, monkeypatch):
     """The machine that submits may have none: its workers decide."""
     monkeypatch.setenv(DEVICES, "")
-    with ThreadPoolExecutor(1) as executor, pytest.raises(RunsFailed, match="device must be one"):
+    with ThreadPoolExecutor(1) as executor, pytest.raises(RunsFailed, match="device"):
         run_all(jobs(tmp_path, 1), executor, store=RunStore(tmp_path / "runs"))
-
-
-# ------------------------------------------------------------------ the folder of the locks
 
 
 @pytest.fixture
@@ -241,7 +210,7 @@ def test_the_folder_of_locks_is_this_users_alone(temporary):
     assert temporary.stat().st_mode & 0o777 == 0o700
     assert own_folder("devices") == temporary  # once more
     temporary.chmod(0o777)
-    with pytest.raises(PermissionError, match="mode 0700, but it has the mode 0777: remove it"):
+    with pytest.raises(PermissionError, match="0777"):
         own_folder("devices")
 
 
@@ -251,7 +220,7 @@ def test_a_folder_that_another_laid_out_is_not_taken(temporary, monkeypatch):
     (temporary.parent / "target").mkdir(mode=0o700)
     temporary.symlink_to(temporary.parent / "target")
     monkeypatch.setenv(DEVICES, "0")
-    with pytest.raises(PermissionError, match="but it is no folder"), claimed("cuda"):
+    with pytest.raises(PermissionError, match="no folder"), claimed("cuda"):
         pass
     assert os.listdir(temporary.parent / "target") == []
     temporary.unlink()
@@ -264,6 +233,6 @@ def test_a_folder_that_another_laid_out_is_not_taken(temporary, monkeypatch):
         return os.stat_result(found)
 
     monkeypatch.setattr(Path, "lstat", of_another)
-    with pytest.raises(PermissionError, match="but it belongs to user"), claimed("cuda"):
+    with pytest.raises(PermissionError, match="belongs to"), claimed("cuda"):
         pass
     assert os.listdir(temporary) == []

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import os
 import pickle
-import re
 import shutil
 import signal
 import subprocess
@@ -40,30 +39,28 @@ def same_result(a, b):
     return np.array_equal(a.arrays["path"], b.arrays["path"]) and a.privacy == b.privacy
 
 
-def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store):
+def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store, monkeypatch):
+    """Here, where a single run is missing."""
     store.run(walk(tmp_path, seed=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(executors, "ProcessPoolExecutor", None)
+        two = [walk(tmp_path, seed=1), walk(tmp_path, seed=7)]
+        assert run_all(two, store=store)[1].metrics["pid"] == os.getpid()
     jobs = [walk(tmp_path, seed=seed) for seed in (2, 1, 0, 2)]
     found = run_all(jobs, ThreadPoolExecutor(2), store=store)
     assert [run.config["seed"] for run in found] == [2, 1, 0, 2]
     assert [executions(tmp_path, seed) for seed in (0, 1, 2)] == [1, 1, 1]
+    assert store.keys() == sorted(run_key(walk(tmp_path, seed=seed)) for seed in (0, 1, 2, 7))
     assert run_all([], store=store) == []
-
-
-def test_no_process_starts_for_stored_runs_or_a_single_one(tmp_path, store, monkeypatch):
-    def none(*_, **__):
-        raise AssertionError("a pool was started")
-
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", none)
-    jobs = [walk(tmp_path, seed=seed) for seed in range(3)]
-    for job in jobs[:2]:
-        store.run(job)
-    for _ in range(2):
-        assert run_all([*jobs, jobs[2]], store=store)[2].metrics["pid"] == os.getpid()
-    assert [executions(tmp_path, seed) for seed in range(3)] == [1, 1, 1]
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(RunsFailed, match="shutdown"):  # an executor that takes no jobs
+        run_all([walk(tmp_path, seed=9)], pool, store=store)
+    assert executions(tmp_path, 9) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("", False), ("no", False)])
+@pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("no", False)])
 def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, cores, here):
     """A chapter that is built beside another on two cores; asked for by name, workers come."""
     monkeypatch.setattr(provenance, "usable_cores", lambda: 2)
@@ -72,20 +69,6 @@ def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, c
     assert {run.metrics["pid"] == os.getpid() for run in found} == {here}
     named = run_all([walk(tmp_path, seed=s) for s in (2, 3)], store=store, max_workers=1)
     assert os.getpid() not in {run.metrics["pid"] for run in named}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_workers": 0}, "max_workers must be an integer of at least 1, got 0"),
-        ({"max_workers": True}, "max_workers must be .* got True"),
-        ({"max_workers": 1.5}, "max_workers must be .* got 1.5"),
-    ],
-)
-def test_bad_options(tmp_path, store, options, message):
-    with pytest.raises(ValueError, match=message):
-        run_all([walk(tmp_path)], store=store, **options)
-    assert executions(tmp_path) == 0
 
 
 @pytest.mark.slow
@@ -121,19 +104,6 @@ def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_an_executor_that_takes_no_jobs(tmp_path, store):
-    pool = ThreadPoolExecutor(1)
-    pool.shutdown()
-    with pytest.raises(RunsFailed, match="cannot schedule new futures after shutdown"):
-        run_all([walk(tmp_path)], pool, store=store)
-
-
-def test_a_worker_with_other_code_does_not_begin(tmp_path, store):
-    with pytest.raises(RuntimeError, match="the worker finds other code or other data"):
-        executors._execute(walk(tmp_path), str(store.folder), "0" * 64, True)
-    assert executions(tmp_path) == 0
-
-
 @pytest.mark.slow
 def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
     """One file of a worker's `lib` has a line more."""
@@ -153,7 +123,7 @@ def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
             command, env=os.environ | {"PYTHONPATH": path}, cwd=tmp_path, stderr=subprocess.DEVNULL
         ) as worker:
             try:
-                with pytest.raises(RunsFailed, match="the worker finds other code or other data"):
+                with pytest.raises(RunsFailed, match="other code"):
                     run_all([walk(tmp_path)], store=store)
             finally:
                 worker.kill()
@@ -247,7 +217,7 @@ class Elsewhere:
 
 def test_a_store_that_workers_do_not_share_is_noticed(tmp_path, store, monkeypatch):
     monkeypatch.setattr(executors, "_PATIENCE", 0.3)
-    with pytest.raises(RunsFailed, match="all workers must share the store's file system"):
+    with pytest.raises(RunsFailed, match="share"):
         run_all([walk(tmp_path)], Elsewhere(), store=store)
 
 
@@ -255,22 +225,6 @@ def test_a_store_that_shows_runs_late_is_waited_for(tmp_path, store):
     with ThreadPoolExecutor(1) as late:
         (run,) = run_all([walk(tmp_path)], Elsewhere(late), store=store)
     assert run.key == run_key(walk(tmp_path))
-
-
-class Bare:
-    """The least that an executor must have."""
-
-    def submit(self, function, *arguments):
-        class Promise:
-            def result(self):
-                return function(*arguments)
-
-        return Promise()
-
-
-def test_futures_need_no_more_than_a_result(tmp_path, store):
-    jobs = [walk(tmp_path), walk(tmp_path, seed=1)]
-    assert [run.config["seed"] for run in run_all(jobs, Bare(), store=store)] == [0, 1]
 
 
 @pytest.mark.slow
@@ -297,10 +251,7 @@ def test_in_a_notebook(tmp_path, store):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(code))])
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     (output,) = notebook.cells[0].outputs  # nothing on standard error
-    assert output.text == (
-        "3 3\nHere is defined in a notebook, where worker processes do not find it:"
-        " put it in a module\n"
-    )
+    assert output.text.startswith("3 3\nHere is defined in a notebook")
 
 
 BAD = [
@@ -308,47 +259,26 @@ BAD = [
     *("local-cluster:1@", "local-cluster:1@all", "http://a:1", "tcp://", "tcp://host", "tcp://h:0"),
     *("tcp://h:x", "tcp://h:8786/", "tcp://me@h:8786", "tcp://h:8786\n", " local", "LOCAL"),
 ]
-FORMS = (
-    "must be 'local', 'tcp://HOST:PORT', 'tls://HOST:PORT' or 'local-cluster:N', N from 1 to 999 "
-    "('local-cluster:N@10.0.0.5' to listen on that address), got "
-)
 
 
-@pytest.mark.parametrize("scheduler", [*BAD, 8786])
-def test_unknown_schedulers(scheduler):
-    text = f"scheduler {FORMS}{scheduler!r}"
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"), executor_for(scheduler):
-        pass
-
-
-@pytest.mark.parametrize("bad", BAD)
-def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypatch, bad):
+def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypatch, capsys):
     """By whatever would have sent jobs there, also when there is none to send."""
-    monkeypatch.setenv("COMPANION_CLUSTER", bad)
-    text = f"COMPANION_CLUSTER {FORMS}{bad!r}"
-    match = f"^{re.escape(text)}$"
-    for jobs in ([], [walk(tmp_path)]):
-        with pytest.raises(ValueError, match=match):
-            run_all(jobs, store=store)
-    with pytest.raises(ValueError, match=match):
-        open_chapter("audit", {})
-    with pytest.raises(BuildError, match=match):
-        execute_book(tmp_path, "quick")
-    assert not store.folder.exists()
-    assert os.listdir(tmp_path) == []
-
-
-def test_the_command_line_names_the_bad_cluster_once(monkeypatch, capsys):
-    monkeypatch.setenv("COMPANION_CLUSTER", "slurm")
+    for bad in [*BAD, 8786]:
+        with pytest.raises(ValueError, match="scheduler"), executor_for(bad):
+            pass
+        monkeypatch.setenv("COMPANION_CLUSTER", str(bad))
+        for jobs in ([], [walk(tmp_path)]):
+            with pytest.raises(ValueError, match="COMPANION_CLUSTER"):
+                run_all(jobs, store=store)
+        with pytest.raises(ValueError, match="COMPANION_CLUSTER"):
+            open_chapter("audit", {})
+        with pytest.raises(BuildError, match="COMPANION_CLUSTER"):
+            execute_book(tmp_path, "quick")
     with pytest.raises(SystemExit):
         main(["record"])
-    assert capsys.readouterr().err.count(f"COMPANION_CLUSTER {FORMS}'slurm'\n") == 1
-
-
-@pytest.mark.parametrize("name", ["", "local"])
-def test_no_cluster(tmp_path, store, monkeypatch, name):
-    monkeypatch.setenv("COMPANION_CLUSTER", name)
-    assert run_all([walk(tmp_path)], store=store)[0].metrics["pid"] == os.getpid()
+    assert capsys.readouterr().err.count("COMPANION_CLUSTER") == 1
+    assert not store.folder.exists()
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -364,6 +294,9 @@ def test_the_variable_sends_jobs_to_a_cluster(tmp_path, store, monkeypatch):
     # An executor that is handed in takes precedence.
     run_all([walk(tmp_path, seed=6)], ThreadPoolExecutor(1), store=store)
     assert executions(tmp_path, 6) == 1
+    for name in ("", "local"):  # no cluster
+        monkeypatch.setenv("COMPANION_CLUSTER", name)
+        assert run_all([walk(tmp_path, seed=7)], store=store)[0].metrics["pid"] == os.getpid()
 
 
 @pytest.mark.slow
@@ -372,18 +305,10 @@ def test_a_scheduler_that_does_not_answer(tmp_path, store, monkeypatch):
     monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
-        pytest.raises(ConnectionError, match=r"COMPANION_CLUSTER = 'tcp://127.0.0.1:9': no sched"),
+        pytest.raises(ConnectionError, match="COMPANION_CLUSTER"),
     ):
         run_all([walk(tmp_path)], store=store)
     assert executions(tmp_path) == 0
-
-
-@pytest.mark.slow
-def test_a_local_cluster_leaves_this_process_as_it_was():
-    before = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
-    with executor_for("local-cluster:1") as client:
-        assert client.submit(sum, [1, 2]).result() == 3
-    assert {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")} == before
 
 
 def listening():
@@ -402,9 +327,12 @@ def listening():
 def test_a_local_cluster_listens_on_one_address_and_shows_no_page(at, address):
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
     before = listening()
+    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
     with executor_for(f"local-cluster:1{at}") as client:
         assert client.submit(sum, [1, 2]).result() == 3
         opened = listening() - before
+        with executor_for("local-cluster:1") as other:  # no port is wanted twice
+            assert other.submit(sum, [1, 3]).result() == 4
         assert len(opened) >= 3  # scheduler, worker, nanny
         assert {ip for ip, _ in opened} == {address}
         for ip, port in opened:
@@ -417,27 +345,18 @@ def test_a_local_cluster_listens_on_one_address_and_shows_no_page(at, address):
                     connection.request("GET", f"/{page}")
                     with connection.getresponse() as answer:
                         assert answer.status == 404
-
-
-@pytest.mark.slow
-def test_two_local_clusters_at_a_time():
-    """Such as of two chapters that are executed side by side: no port is wanted twice."""
-    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    with executor_for("local-cluster:1") as one, executor_for("local-cluster:1") as other:
-        assert [c.submit(sum, [k, 2]).result() for k, c in enumerate((one, other))] == [2, 3]
+    assert threads == {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
 
 
 @pytest.mark.parametrize("name", ["local-cluster:2", "tcp://127.0.0.1:9"])
 def test_dask_is_optional(tmp_path, store, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    says = f"{name}' needs Dask, which the extra 'cluster' installs: pip install -e \".[cluster]\""
-    match = f"{re.escape(says)}$"
-    with pytest.raises(ImportError, match="^scheduler = '" + match), executor_for(name):
+    with pytest.raises(ImportError, match="needs Dask"), executor_for(name):
         pass
     monkeypatch.setenv("COMPANION_CLUSTER", name)
-    with pytest.raises(ImportError, match="^COMPANION_CLUSTER = '" + match):
+    with pytest.raises(ImportError, match="needs Dask"):
         run_all([walk(tmp_path)], store=store)
-    with pytest.raises(BuildError, match="^COMPANION_CLUSTER = '" + match):
+    with pytest.raises(BuildError, match="needs Dask"):
         execute_book(tmp_path, "quick")
     assert executions(tmp_path) == 0
     with executor_for("local") as executor:

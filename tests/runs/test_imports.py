@@ -15,12 +15,10 @@ from lib.privacy import RandomizedResponse
 from lib.runs import Checkpoint, imports, stored_table
 from lib.runs.imports import needed, needed_by
 from lib.runs.jobs import code_of
-from lib.studies.beyond.six_lenses.jobs import Classifiers, RecordTrainings
 from lib.studies.canaries import simulation
 from lib.studies.canaries.draws import CanaryDraw
 from lib.studies.counterfactual.coverage import Trials
 from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
-from lib.studies.counterfactual.simulation import Repetitions
 from lib.studies.interplay.outlier import OutlierRun
 from lib.studies.suitability.panel import StudyRun
 from lib.training import (
@@ -117,13 +115,10 @@ def test_what_code_needs(library, code, modules):
     assert set(needed_by([code]).modules) == {f"lib.{m}".rstrip(".") for m in modules}
 
 
-def test_relative_imports_are_refused(library):
-    with pytest.raises(ValueError, match="line 1: imports must name modules in full"):
+def test_what_cannot_be_followed(library):
+    with pytest.raises(ValueError, match="line 1"):
         needed_by(["from . import shelf"])
-
-
-def test_a_module_that_is_written_nowhere_is_refused(library):
-    with pytest.raises(ValueError, match=r"a job must be written in a file.*got one of 'nowhere'"):
+    with pytest.raises(ValueError, match="nowhere"):
         needed("nowhere")
 
 
@@ -170,8 +165,6 @@ def test_files_count_that_code_names(library):
     assert fingerprint() == code
 
 
-# ---------------------------------------------------------------------- what is really executed
-
 DATA = DataSpec("digits", train=150, test=60)
 IMAGES = DataSpec("digits", "images", train=150, test=60)
 LINEAR, MLP = ModelSpec("linear", (64,), 10), ModelSpec("mlp", (64,), 10, hidden=(8,))
@@ -182,7 +175,6 @@ MATCH = FixMatch(LINEAR, steps=2)
 TEACHERS = Teachers(MATCH, IMAGES, 3)
 SAMPLED = replace(PRIVATE, sample_rate=0.2)
 JOBS = {
-    "linear": lambda: Training(PLAIN, DATA),
     "private": lambda: Training(PRIVATE, DATA),
     "many": lambda: ManyTrainings((PLAIN, replace(PLAIN, seed=1)), DATA),
     "self-adaptive": lambda: ManyTrainings(
@@ -193,11 +185,9 @@ JOBS = {
     "teachers": lambda: TEACHERS,
     "suitability": lambda: StudyRun("digits", "ERM", 0, 4),
     "scenarios": lambda: ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
-    "repetitions": lambda: Repetitions("one", 0.2, (0.0,), 100, "linear", 0, 1, 0),
     "trials": lambda: Trials(0.5, 40, (4,), True, 0.9, 0, 2, 0),
     "outlier": lambda: OutlierRun((1.0,), 1, 0),
     "classifiers": lambda: Classifiers((PLAIN,), DATA, (("rotation", 20.0),)),
-    "records": lambda: RecordTrainings(SAMPLED, DATA, 2),
 }
 
 

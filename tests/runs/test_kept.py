@@ -136,10 +136,7 @@ def test_who_may_read_a_run_where_data_are_not_public(tmp_path, umask, job, priv
     assert {mode(path) for path in files(run.path)} == {0o600 if private else 0o644}
     open_to_all = RunStore(tmp_path, public=True).run(job)
     assert {mode(path) for path in files(open_to_all.path)} == {0o644}
-
-
-def test_jobs_that_say_which_examples_are_watched_are_private():
-    """Whatever their trainings guarantee."""
+    # Those that say which examples are watched are private, whatever their trainings guarantee.
     assert LabelTrainings.private
     assert SubsetTrainings.private
 
@@ -174,6 +171,10 @@ def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
     with pytest.warns(RuntimeWarning, match="is damaged"):
         run = store.run(JOB)
     nothing_is_told(store, moved[:20])
+    place = Checkpoint(store.folder / "partial" / run.key)  # of a writer killed after writing
+    place.save({"memory": np.ones((3, 2))}, {"seed": SEED})
+    assert store.run(JOB).key == run.key
+    nothing_is_told(store, [])
     assert store.get(JOB).key == run.key == RunStore(store.folder).key(JOB)
     assert run.config == {"class": "lib.training.jobs.Training"}
     assert run.arrays["parameters"].shape
@@ -184,15 +185,6 @@ def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
     noise = find_noise_multiplier(3.0, 1 / TRAIN, 100 / TRAIN, 30)
     assert 0.95 == entry["noise_multiplier"] <= noise
     assert run.metrics["training_examples"] is None
-
-
-def test_what_a_writer_left_that_was_killed_after_writing_goes(tmp_path):
-    store = RunStore(tmp_path)
-    run = store.run(JOB)
-    place = Checkpoint(tmp_path / "partial" / run.key)
-    place.save({"memory": np.ones((3, 2))}, {"seed": SEED})
-    store.run(JOB)
-    nothing_is_told(store, [])
 
 
 def test_a_training_forgets_its_checkpoint_when_it_is_done(tmp_path, monkeypatch):
@@ -213,7 +205,7 @@ def test_keys_are_stable_here_and_nowhere_else(tmp_path):
     assert len({here.key(JOB), there.key(JOB), run_key(JOB)}) == 3
     assert RunStore(tmp_path / "here", public=True).key(JOB) == run_key(JOB)
     (tmp_path / "here" / "salt").write_bytes(b"")
-    with pytest.raises(ValueError, match="salt must hold 32 bytes, got 0"):
+    with pytest.raises(ValueError, match="salt"):
         RunStore(tmp_path / "here").key(JOB)
 
 
@@ -233,7 +225,7 @@ def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
         monkeypatch.setenv("COMPANION_PUBLIC_DATA", said)
         assert RunStore(tmp_path).public is public
     monkeypatch.setenv("COMPANION_PUBLIC_DATA", "yes")
-    with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA must be 1 or 0, got 'yes'"):
+    with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA"):
         RunStore(tmp_path)
 
 
@@ -269,33 +261,21 @@ def test_numbers_are_rounded_to_coarse_steps():
     assert [rounded(n) for n in (21, 22)] == [23, 23]
     assert len({rounded(float(x)) for x in np.geomspace(1.01, 10, 10_000)}) == 32
     assert rounded(np.float64(0.123)) == 0.13
-    assert [rounded(x) for x in (0.0, math.inf, True, None, "x")] == [
-        0.0,
-        math.inf,
-        True,
-        None,
-        "x",
-    ]
+    as_they_are = [0.0, math.inf, True, None, "x"]
+    assert [rounded(x) for x in as_they_are] == as_they_are
     assert math.isnan(rounded(math.nan))
 
 
-def test_numbers_of_many_models_or_steps_are_rounded_too():
+def test_numbers_that_tell_counts_are_rounded_up(tmp_path, monkeypatch):
     curve = {"epsilon": [0.123, [1.01]], "noise_multiplier": (0.999,), "steps": 1123}
     wanted = {"epsilon": [0.13, [1.1]], "noise_multiplier": [0.95], "steps": 1200}
     assert without_counts(curve) == wanted
     assert without_counts({"steps": [{"delta": 0.123}]}) == {"steps": [{"delta": 0.13}]}
-
-
-def test_durations_are_rounded(tmp_path, monkeypatch):
+    assert without_counts({"training_seconds": 61.7}) == {"training_seconds": 65.0}
     ticks = iter([0.0, 1.2345])
     clock = SimpleNamespace(perf_counter=lambda: next(ticks))
     monkeypatch.setattr("lib.runs.store.time", clock)
-    run = RunStore(tmp_path).run(Result(2.0))
-    assert run.seconds == 1.3
-    assert without_counts({"training_seconds": 61.7}) == {"training_seconds": 65.0}
-
-
-def test_numbers_that_tell_counts_are_rounded_up():
+    assert RunStore(tmp_path).run(Result(2.0)).seconds == 1.3
     given = {"models": [{"epsilon": 2.991, "delta": 1 / 1123, "rare_examples": 4, "other": 0.123}]}
     given["epsilon"] = "Infinity"
     model = {"epsilon": 3.0, "delta": 0.0009, "rare_examples": None, "other": 0.123}

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,6 @@ from lib.runs import (
 )
 from lib.runs import provenance as provenance_module
 from lib.runs.provenance import code_fingerprint
-from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
-from lib.studies.suitability.panel import StudyRun
 
 
 @pytest.fixture
@@ -38,9 +35,6 @@ def store(tmp_path):
 
 def walk(tmp_path, **changes):
     return Walk(str(tmp_path), **changes)
-
-
-# ---------------------------------------------------------------------------------------- hashing
 
 
 @dataclass(frozen=True)
@@ -54,11 +48,6 @@ class Holder:
         return Outcome(self.value)
 
 
-@dataclass(frozen=True)
-class Other:
-    value: Any
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -67,7 +56,7 @@ class Other:
         (math.inf, "inf"),
         (True, 1.5),
         ((1, 2), (2, 1)),
-        (Other(1), Holder(1)),
+        (Walk("f"), Holder(1)),
         (None, "None"),
         ({"a": 1}, {"a": 2}),
         ("1", 1),
@@ -82,37 +71,13 @@ def test_like_configurations_have_one_key():
     assert run_key(Holder(np.int64(3))) == run_key(Holder(3))
     assert run_key(Holder((1, 2))) == run_key(Holder([1, 2]))
     assert run_key(Holder({"a": 1, "b": 2})) == run_key(Holder({"b": 2, "a": 1}))
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "message"),
-    [
-        (math.nan, ValueError, "value must not be NaN"),
-        (np.zeros(3), TypeError, "value must be a number, string, .* got ndarray"),
-        ({1: 2}, TypeError, "value must have strings as keys"),
-        (object(), TypeError, "got object"),
-    ],
-)
-def test_what_no_configuration_may_hold(value, error, message):
-    with pytest.raises(error, match=message):
-        canonical(Holder(value))
-
-
-def test_keys_do_not_depend_on_the_process(tmp_path):
-    code = (
-        "from jobs_for_tests import Walk; from lib.runs import run_key; print(run_key(Walk('f')))"
-    )
-    found = set()
-    for seed in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found.add(done.stdout.strip())
-    assert found == {run_key(Walk("f"))}
+    code = "from jobs_for_tests import Walk; import lib.runs; print(lib.runs.run_key(Walk('f')))"
+    environment = os.environ | {"PYTHONHASHSEED": "1"}  # in any process
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+    assert done.stdout.decode().strip() == run_key(Walk("f"))
+    for value in (math.nan, np.zeros(3), {1: 2}, object()):
+        with pytest.raises((ValueError, TypeError), match="value"):
+            canonical(Holder(value))
 
 
 def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
@@ -135,52 +100,18 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     assert code_fingerprint("runs") != before
 
 
-@pytest.mark.parametrize(
-    ("job", "module", "other"),
-    [
-        (StudyRun("digits", "ERM", 0), "training/linear.py", "book/session.py"),
-        (StudyRun("fmow", "ERM", 0), "suitability/signals.py", "counterfactual/forest.py"),
-        (
-            ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
-            "training/predict.py",
-            "data/features.py",
-        ),
-    ],
-)
-def test_a_change_of_what_a_job_calls_makes_its_runs_stale(job, module, other, monkeypatch):
-    """Found by following imports: nobody has to list them, and nobody can forget one."""
-    key, read = run_key(job), Path.read_bytes
-    changed = []
-    monkeypatch.setattr(
-        Path, "read_bytes", lambda path: read(path) + b"#" * path.as_posix().endswith(changed[0])
-    )
-    changed.append(f"lib/{other}")
-    assert run_key(job) == key
-    changed[0] = f"lib/{module}"
-    assert run_key(job) != key
-
-
-@pytest.mark.parametrize("part", ["nothing", "", ".", "data/../runs", "runs/store.py"])
-def test_unknown_parts_of_the_code(part):
-    with pytest.raises(ValueError, match=f"parts must name sub-packages of lib, got {part!r}"):
-        code_fingerprint("runs", part)
-
-
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
     """A long-lived kernel would store old code's results under the new code's key."""
     stale = provenance_module._LOADED | {"runs": "0" * 64}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
-    with pytest.raises(RuntimeError, match=r"files of lib\.runs have changed since .* restart it"):
+    with pytest.raises(RuntimeError, match="runs"):
         store.run(walk(tmp_path))
     assert executions(tmp_path) == 0
     monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": code_fingerprint("runs")})
     monkeypatch.setitem(provenance_module._LOADED, "data", "0" * 64)
     store.run(walk(tmp_path))  # does not depend on lib.data
-    with pytest.raises(RuntimeError, match=r"files of lib\.data have changed"):
+    with pytest.raises(RuntimeError, match="data"):
         provenance_module.check_loaded()
-
-
-# ---------------------------------------------------------------------------------------- storing
 
 
 def test_a_run_is_made_once(tmp_path, store):
@@ -197,9 +128,18 @@ def test_a_run_is_made_once(tmp_path, store):
     assert first.config["level"] == {"float": "inf"}
     assert {"code", "data", "hardware", "packages", "python", "when"} <= set(first.provenance)
     assert store.keys() == [first.key]
-    assert not (store.folder / "partial" / first.key).exists()
-    store.run(walk(tmp_path, seed=1))
-    assert len(store.keys()) == 2
+    left = store.folder / "partial" / first.key
+    assert not left.exists()
+    left.mkdir(parents=True)
+    (left / "checkpoint.npz").write_bytes(b"half")  # of a writer that was killed after writing
+    store.run(job)
+    assert not left.exists()
+    assert executions(tmp_path) == 1
+    target = store.path(run_key(walk(tmp_path, seed=1)))  # another's run is not believed
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(first.path, target)
+    with pytest.warns(RuntimeWarning, match=first.key):
+        assert store.get(walk(tmp_path, seed=1)) is None
 
 
 def emptied(path):
@@ -247,21 +187,11 @@ def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
     first = store.run(job)
     assert first.arrays  # read now
     damage(first.path)
-    with pytest.warns(RuntimeWarning, match="is damaged .*; moved to .*set-aside"):
+    with pytest.warns(RuntimeWarning, match="set-aside"):
         again = store.run(job)
     assert executions(tmp_path) == 2
     assert same_result(again, first)
     assert len(list((store.folder / "set-aside").iterdir())) == 1
-
-
-def test_a_run_under_another_key_is_not_believed(tmp_path, store):
-    a, b = walk(tmp_path), walk(tmp_path, seed=1)
-    stored = store.run(a)
-    target = store.path(run_key(b))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(stored.path, target)
-    with pytest.warns(RuntimeWarning, match=f"it is the run {stored.key}"):
-        assert store.get(b) is None
 
 
 @dataclass(frozen=True)
@@ -306,11 +236,11 @@ def test_all_numbers_come_back(store):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("integer keys", r"metrics\['x'\] must have strings as keys, got 10"),
-        ("an array", r"metrics\['x'\]\[0\] must be a number, .* got ndarray"),
-        ("complex", r"metrics\['x'\] must be a number, .* got complex"),
-        ("objects", r"arrays\['a'\] must hold numbers or booleans, got dtype object"),
-        ("texts", r"arrays\['a'\] must hold numbers or booleans, got dtype <U4"),
+        ("integer keys", r"metrics\['x'\]"),
+        ("an array", r"metrics\['x'\]\[0\]"),
+        ("complex", r"metrics\['x'\]"),
+        ("objects", r"arrays\['a'\]"),
+        ("texts", r"arrays\['a'\]"),
     ],
 )
 def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
@@ -336,73 +266,36 @@ def test_what_a_killed_writer_left_is_removed_without_a_word(tmp_path, store):
     assert not leftover.exists()
 
 
-def test_the_checkpoint_of_a_writer_killed_after_writing_is_removed(tmp_path, store):
-    job = walk(tmp_path)
-    store.run(job)
-    left = store.folder / "partial" / run_key(job)
-    left.mkdir(parents=True)
-    (left / "checkpoint.npz").write_bytes(b"half")
-    assert store.run(job).metrics
-    assert not left.exists()
-    assert executions(tmp_path) == 1
-
-
-def test_two_processes_do_not_run_the_same_job(tmp_path, store):
-    code = textwrap.dedent(
-        """
-        import sys
-        from jobs_for_tests import Walk
-        from lib.runs import RunStore
-        job = Walk(sys.argv[1], steps=20, pause=0.05)
-        print(RunStore(sys.argv[2]).run(job).metrics["end"])
-        """
-    )
-    command = [sys.executable, "-c", code, str(tmp_path), str(store.folder)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
-    ends = {process.communicate(timeout=60)[0] for process in both}
-    assert len(ends) == 1
-    assert executions(tmp_path) == 1
-
-
-# -------------------------------------------------------------------------- checkpoints and killing
-
-
 @pytest.mark.parametrize("bits", ["PCG64", "PCG64DXSM", "Philox", "SFC64"])
 def test_generators_survive_json(bits):
     rng = np.random.Generator(getattr(np.random, bits)(5))
     rng.standard_normal(7)
     rng.standard_normal(3, dtype=np.float32)  # leaves half a 64-bit number behind
     again = restore_generator(json.loads(json.dumps(generator_state(rng))))
+    with pytest.raises(ValueError, match="state"):
+        restore_generator({"bit_generator": "os"})
     assert np.array_equal(rng.standard_normal(50), again.standard_normal(50))
     assert np.array_equal(
         rng.standard_normal(9, dtype=np.float32), again.standard_normal(9, dtype=np.float32)
     )
 
 
-def test_other_generators_are_refused():
-    with pytest.raises(ValueError, match=r"rng must use one of PCG64, .*got MT19937"):
-        generator_state(np.random.Generator(np.random.MT19937(0)))
-    with pytest.raises(ValueError, match=r"state must be of one of .*got 'os'"):
-        restore_generator({"bit_generator": "os"})
-
-
-@pytest.mark.parametrize("name", ["", "__state__"])
-def test_names_that_no_array_may_have(tmp_path, name):
-    with pytest.raises(ValueError, match=f"arrays must have other names than {name!r}"):
-        Checkpoint(tmp_path).save({name: np.zeros(2)}, {})
-
-
 def test_checkpoints(tmp_path):
     checkpoint = Checkpoint(tmp_path / "c")
     assert checkpoint.load() is None
     checkpoint.save({"a": np.arange(3)}, {"step": 2**100})
-    checkpoint.save({"a": np.arange(4)}, {"step": 2**100 + 1})
+    last = {"step": 2**100 + 1, "epsilon": math.inf, "n": 3}
+    checkpoint.save({"a": np.arange(4)}, last | {"loss": math.nan, "n": np.int64(3)})
+    for arrays, state in ({"a": np.zeros(2)}, {"x": object()}), ({"": np.zeros(2)}, {}):
+        with pytest.raises((TypeError, ValueError), match=r"state\['x'\]|arrays"):
+            checkpoint.save(arrays, state)
     arrays, state = checkpoint.load()
     assert arrays["a"].tolist() == [0, 1, 2, 3]
-    assert state == {"step": 2**100 + 1}
+    assert math.isnan(state.pop("loss"))
+    assert state == last
     content = checkpoint.path.read_bytes()
     checkpoint.path.write_bytes(content[:-30])
-    with pytest.warns(RuntimeWarning, match=r"checkpoint .* is damaged .*starting anew"):
+    with pytest.warns(RuntimeWarning, match="damaged"):
         assert checkpoint.load() is None
     assert checkpoint.load() is None
     checkpoint.clear()
@@ -410,18 +303,6 @@ def test_checkpoints(tmp_path):
     nothing.save({"a": np.arange(3)}, {})
     assert nothing.load() is None
     nothing.clear()
-
-
-def test_a_state_keeps_infinity_and_numpy_scalars(tmp_path):
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.save({}, {"epsilon": math.inf, "loss": math.nan, "step": np.int64(3)})
-    arrays, state = checkpoint.load()
-    assert arrays == {}
-    assert math.isnan(state.pop("loss"))
-    assert state == {"epsilon": math.inf, "step": 3}
-    with pytest.raises(TypeError, match=r"state\['x'\] must be a number, .* got object"):
-        checkpoint.save({}, {"x": object()})
-    assert checkpoint.load()[1]["step"] == 3
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint .* is damaged:RuntimeWarning")
@@ -459,26 +340,22 @@ def same_result(a, b):
     )
 
 
-@pytest.mark.parametrize(
-    ("kill_at", "bits"), [((1,), "SFC64"), ((39,), "PCG64"), ((7, 23), "Philox")]
-)
-def test_a_killed_run_goes_on_to_the_same_result(tmp_path, store, kill_at, bits):
+def test_a_run_killed_twice_goes_on_to_the_same_result(tmp_path, store):
     code = textwrap.dedent(
         """
-        import ast, sys
+        import sys
         from jobs_for_tests import Walk
         from lib.runs import RunStore
-        kill_at = ast.literal_eval(sys.argv[3])
-        RunStore(sys.argv[2]).run(Walk(sys.argv[1], kill_at=kill_at, bits=sys.argv[4]))
+        RunStore(sys.argv[2]).run(Walk(sys.argv[1], kill_at=(7, 23), bits="Philox"))
         """
     )
-    command = [sys.executable, "-c", code, str(tmp_path), str(store.folder), str(kill_at), bits]
-    codes = [subprocess.run(command, timeout=60).returncode for _ in range(len(kill_at) + 1)]
-    assert codes == [-signal.SIGKILL] * len(kill_at) + [0]
-    resumed = store.get(walk(tmp_path, kill_at=kill_at, bits=bits))
-    whole = RunStore(tmp_path / "other").run(walk(tmp_path, seed=0, bits=bits))
+    command = [sys.executable, "-c", code, str(tmp_path), str(store.folder)]
+    codes = [subprocess.run(command, timeout=60).returncode for _ in range(3)]
+    assert codes == [-signal.SIGKILL] * 2 + [0]
+    resumed = store.get(walk(tmp_path, kill_at=(7, 23), bits="Philox"))
+    whole = RunStore(tmp_path / "other").run(walk(tmp_path, bits="Philox"))
     assert same_result(resumed, whole)
-    assert executions(tmp_path) == len(kill_at) + 2
+    assert executions(tmp_path) == 4
 
 
 def test_killed_at_every_moment_of_every_write(tmp_path):
@@ -531,10 +408,3 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
         assert executions(folder) == 2 - (folder.name == str(number))
         assert not list((store.folder / "partial").glob("*/"))
         assert not list(store.folder.glob(f"{key[:2]}/.*"))
-
-
-def test_where_runs_are_kept(monkeypatch, tmp_path):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
-    assert RunStore().folder == tmp_path / "runs"
-    monkeypatch.delenv("COMPANION_RUNS")
-    assert RunStore().folder == Path(__file__).parents[2] / ".cache" / "runs"

@@ -1,7 +1,6 @@
 """Which engine trains what, and why another cannot: a table."""
 
 import math
-import sys
 import threading
 from dataclasses import replace
 
@@ -9,9 +8,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from lib import data
 from lib.runs.devices import DEVICES
-from lib.studies.default_problem import default_problem, on_public_network
 from lib.training import (
     DeepGamblers,
     ModelSpec,
@@ -37,65 +34,42 @@ def config(model=MLP, objective=None, **changes):
     return TrainingConfig(model, epsilon=3.0, **given, **changes)
 
 
-def headed(objective, model=MLP):
-    return config(replace(model, head=objective.model_head), objective)
+OTHER = DeepGamblers(), SelfAdaptiveTraining(), SelectiveNet(0.8)
+HEADED = [(objective, replace(MLP, head=objective.model_head)) for objective in OTHER]
+AMONG = ("kernel", "taps", "batched", "single")
 
 
 @pytest.mark.parametrize(
-    ("each", "engine", "others"),
+    ("each", "engine", "refused"),
     [
-        (config(), "kernel", {"taps": None, "batched": None, "single": None}),
-        (config(LINEAR), "kernel", {"taps": None, "batched": None}),
-        (config(CNN), "taps", {"kernel": "train a 'small_cnn'", "batched": "train a 'small_cnn'"}),
-        (
-            config(ROBERTA),
-            "single",
-            dict.fromkeys(("kernel", "taps", "batched"), "train a 'roberta'") | {"single": None},
-        ),
-        (
-            config(replace(MLP, dropout=0.1)),
-            "kernel",
-            {"taps": None, "batched": "train with dropout"},
-        ),
-        (
-            config(replace(MLP, dropout=0.1), physical_batch=16),
-            "taps",
-            {"kernel": "train with dropout in physical batches"},
-        ),
-        (
-            headed(SelectiveNet(0.8), replace(MLP, dropout=0.1)),
-            "taps",
-            {"kernel": "train SelectiveNet with dropout"},
-        ),
-        (headed(SelfAdaptiveTraining()), "kernel", {"batched": "train with SelfAdaptiveTraining"}),
-        (headed(DeepGamblers()), "kernel", {"batched": "train with DeepGamblers"}),
-        (
-            config(precision="bf16"),
-            "taps",
-            {"kernel": "use device 'cpu' with precision 'bf16'", "batched": None},
-        ),
-        (config(noise_source="device"), "taps", {"kernel": "draw noise on the device"}),
-        (
-            config(device="cuda"),
-            "batched",
-            {"kernel": "use device 'cuda' with precision 'float32'", "taps": None, "single": None},
-        ),
-        (config(CNN, device="cuda"), "taps", {"batched": "train a 'small_cnn'", "single": None}),
-        (config(RESNET, device="cuda"), "taps", {"batched": "train a 'resnet18'", "single": None}),
-        (config(replace(RESNET, dropout=0.1), device="cuda"), "taps", {}),
-        (replace(config(RESNET, device="cuda"), epsilon=math.inf), "taps", {"single": None}),
-        (config(ROBERTA, device="cuda"), "single", {}),
-        (
-            config(CNN, augmentation=Augmentation()),
-            "taps",
-            {"kernel": "augment", "batched": "augment", "taps": None},
-        ),
+        (config(), "kernel", ""),
+        (config(LINEAR), "kernel", ""),
+        (config(CNN), "taps", "kernel batched"),
+        (config(ROBERTA), "single", "kernel taps batched"),
+        (config(replace(MLP, dropout=0.1)), "kernel", "batched"),
+        (config(replace(MLP, dropout=0.1), physical_batch=16), "taps", "kernel batched"),
+        *((config(model, objective), "kernel", "batched") for objective, model in HEADED),
+        (config(replace(HEADED[2][1], dropout=0.1), OTHER[2]), "taps", "kernel batched"),
+        (config(precision="bf16"), "taps", "kernel"),
+        (config(noise_source="device"), "taps", "kernel"),
+        (config(device="cuda"), "batched", "kernel"),
+        (config(CNN, device="cuda"), "taps", "kernel batched"),
+        (config(replace(RESNET, dropout=0.1), device="cuda"), "taps", "kernel batched"),
+        (replace(config(RESNET, device="cuda"), epsilon=math.inf), "taps", "kernel batched"),
+        (config(ROBERTA, device="cuda"), "single", "kernel taps batched"),
+        (config(CNN, augmentation=Augmentation()), "taps", "kernel batched"),
     ],
 )
-def test_engines(each, engine, others):
+def test_engines(each, engine, refused):
     assert engine_for(each) == engine
-    assert many._unsuited(each, engine) is None
-    assert {name: many._unsuited(each, name) for name in others} == others
+    points = np.zeros((2, *each.model.inputs), np.float32)
+    data = TrainingData(points, np.arange(2), each.model.classes)
+    for name in refused.split():
+        with pytest.raises(ValueError, match=name):
+            many.train_many([each], data, points, engine=name)
+    assert [name for name in AMONG if many._unsuited(each, name)] == [
+        name for name in AMONG if name in refused.split()
+    ]
 
 
 def test_an_accelerator_trains_convolutions_in_the_thread_that_has_claimed_it(monkeypatch):
@@ -139,32 +113,3 @@ def frozen():
 )
 def test_layers_whose_gradients_per_example_are_known(network, known):
     assert taps.supports(network) is known
-
-
-def test_models_and_data_that_suit_each_other(monkeypatch):
-    sizes = {"train": 300, "validation": 50, "test": 100}
-    spec, model = default_problem("digits", "small_cnn", **sizes)
-    assert (spec.features, spec.public, model.inputs) == ("images", 0, (1, 8, 8))
-    # As if larger sets of images were here: made ones of their names.
-    shapes = {"cifar10": (30, 32, 32, 3), "fashion-mnist": (30, 28, 28, 1)}
-
-    def made(name, split):
-        images = np.zeros(shapes[name], dtype=np.uint8)
-        return data.ImageSet(name, images, np.arange(30) % 10, tuple("abcdefghij"))
-
-    monkeypatch.setattr(sys.modules[default_problem.__module__], "load_images", made)
-    for dataset, name, features, inputs in (
-        ("cifar10", "small_cnn", "images", (3, 32, 32)),
-        ("cifar10", "mlp", "patches", (2048,)),
-        ("fashion-mnist", "small_cnn", "images", (1, 28, 28)),
-        ("fashion-mnist", "mlp", "pixels", (784,)),
-    ):
-        spec, model = default_problem(dataset, name, **sizes, hidden=16, seed=3)
-        assert (spec.name, spec.features, spec.seed) == (dataset, features, 3)
-        assert (spec.public > 0) == (features == "patches")
-        assert (model.inputs, model.classes) == (inputs, 10)
-    assert model.hidden == (16,)
-    spec, model = on_public_network(*default_problem("cifar10", "linear", **sizes), 9)
-    assert (spec.features, spec.public, model.inputs) == ("network", 9, (32,))
-    with pytest.raises(ValueError, match="public must be 0 for 'small_cnn' on 'cifar10', got 9"):
-        on_public_network(*default_problem("cifar10", "small_cnn", **sizes), 9)

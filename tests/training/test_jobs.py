@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from stopping import Interrupted, Stop
 
 from lib.data import load_digits, split_rows
 from lib.privacy import PrivacyLedger
@@ -62,17 +61,12 @@ def test_the_data_loaded_last_are_kept_and_harmed_by_nobody(monkeypatch):
     assert np.array_equal(again.evaluation, expected)
     for part in (again.labels, again.validation, again.validation_labels):
         assert not (part == 7).all()
-    other = DataSpec(train=50, test=10, validation=5, seed=1).load()
+    other = replace(spec, seed=1).load()
     assert not np.array_equal(other.training.inputs, first.training.inputs)
-
-
-def test_data_that_have_changed_are_loaded_anew(monkeypatch):
-    spec = DataSpec(train=50, test=10)
-    before = spec.load().training.inputs
-    digits = jobs.load_digits()
+    digits = jobs.load_digits()  # and data that have changed are loaded anew
     changed = replace(digits, images=digits.images[::-1].copy(), labels=digits.labels[::-1].copy())
     monkeypatch.setattr(jobs, "load_digits", lambda: changed)
-    assert not np.array_equal(spec.load().training.inputs, before)
+    assert not np.array_equal(spec.load().training.inputs, first.training.inputs)
 
 
 def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path, monkeypatch):
@@ -83,20 +77,15 @@ def test_patch_features_see_no_private_image_and_no_statistic_of_others(tmp_path
     assert x.shape == (30, 2048)
     assert np.allclose(x.mean(1), 0, atol=1e-5)
     assert np.allclose(x.std(1), 1, atol=1e-2)
-    rows = np.concatenate([loaded.training.targets, loaded.labels, loaded.validation_labels])
-    assert len(rows) == 45
-    fewer = replace(spec, train=20).load()  # the same draw of public images is not promised
-    assert fewer.training.inputs.shape == (20, 2048)
-    again = spec.load()
-    assert np.array_equal(again.evaluation, loaded.evaluation)
+    assert np.array_equal(spec.load().evaluation, loaded.evaluation)
 
 
 def test_a_network_of_public_images_is_trained_once_and_sees_no_others(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path))
-    spec = DataSpec(features="network", train=300, test=200, public=1200)
+    spec = DataSpec(features="network", train=300, test=200, public=800)
     loaded = spec.load()
     assert loaded.training.inputs.shape == (300, 32)
-    digits, rows = load_digits(), split_rows(1797, 0, {"train": 300, "public": 1200, "test": 200})
+    digits, rows = load_digits(), split_rows(1797, 0, {"train": 300, "public": 800, "test": 200})
     made = trained_plainly(
         TrainingData(digits.images[rows["public"], None], digits.labels[rows["public"]], 10),
         np.zeros((1, 1, 8, 8)),
@@ -116,19 +105,10 @@ def test_a_network_of_public_images_is_trained_once_and_sees_no_others(tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"features": "patches"}, "public must be above 0 for patches"),
-        ({"features": "network"}, "public must be above 0 for patches and network"),
-        ({"public": 5}, "public must be above 0 for patches and network and 0 for other .*got 5"),
-        ({"name": "mnist"}, "name must be one of .*got 'mnist'"),
-        ({"features": "sift"}, "features must be one of"),
-        ({"train": 0}, "train must be a number at least 1, got 0"),
-        ({"keep_class": 1.5}, "keep_class must be a number at least 0 and at most 1"),
-    ],
+    "change", [{"features": "patches"}, {"features": "network"}, {"public": 5}]
 )
-def test_bad_data_specifications(change, message):
-    with pytest.raises(ValueError, match=message):
+def test_public_images_are_for_networks_and_patches(change):
+    with pytest.raises(ValueError, match="public"):
         DataSpec(**change)
 
 
@@ -147,66 +127,8 @@ def test_stored_training(tmp_path):
     assert ledger.epsilon(run.privacy["delta"], "pld") <= 3.0
     assert run_key(job) != run_key(replace(job, config=replace(CONFIG, seed=1)))
     assert run_key(job) != run_key(replace(job, data=replace(DATA, seed=1)))
-    assert store.run(Training(replace(CONFIG, epsilon=math.inf), DATA)).privacy["epsilon"] == (
-        "Infinity"
-    )
-
-
-VARIANTS = {
-    "plain": CONFIG,
-    "free": replace(CONFIG, epsilon=math.inf),
-    "dropout": replace(CONFIG, model=replace(MLP, dropout=0.3)),
-    "taps": replace(CONFIG, grad_sample_mode="taps"),
-    "sat": replace(
-        CONFIG, model=replace(MLP, head="abstain"), objective=SelfAdaptiveTraining(burn_in_steps=20)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("saves", [1, 4])
-def test_resumed_training_equals_uninterrupted(tmp_path, name, saves):
-    config, loaded = VARIANTS[name], DATA.load()
-    arguments = (config, loaded.training, loaded.evaluation)
-    with pytest.raises(Stop):
-        train(*arguments, checkpoint=Interrupted(tmp_path, saves), save_every=11)
-    resumed = train(*arguments, checkpoint=Checkpoint(tmp_path), save_every=11)
-    whole = train(*arguments)
-    assert np.array_equal(resumed.parameters, whole.parameters)
-    assert np.array_equal(resumed.logits, whole.logits)
-    assert np.array_equal(resumed.checkpoints, whole.checkpoints)
-    assert resumed.ledger == whole.ledger
-    assert resumed.epsilon == whole.epsilon
-
-
-def test_a_foreign_checkpoint_is_refused(tmp_path):
-    loaded = DATA.load()
-    data = (loaded.training, loaded.evaluation)
-    place = Interrupted(tmp_path, 1)
-    with pytest.raises(Stop):
-        train(replace(CONFIG, seed=9), *data, checkpoint=place, save_every=11)
-    before = place.path.read_bytes()
-    with pytest.raises(ValueError, match="another configuration or other data were saved in"):
-        train(CONFIG, *data, checkpoint=Checkpoint(tmp_path))
-    others = (loaded.training.subset(range(390)), loaded.evaluation)
-    with pytest.raises(ValueError, match="checkpoint must be of this training"):
-        train(replace(CONFIG, seed=9), *others, checkpoint=Checkpoint(tmp_path))
-    assert place.path.read_bytes() == before
-
-
-def test_many_trainings_resume_after_a_chunk(tmp_path):
-    configs = tuple(replace(CONFIG, seed=seed) for seed in range(5))
-    job = ManyTrainings(configs, DATA, chunk=2)
-    with pytest.raises(Stop):
-        job.execute(Interrupted(tmp_path / "c", 1))
-    resumed = job.execute(Checkpoint(tmp_path / "c"))
-    whole = job.execute(Checkpoint())
-    assert resumed.arrays["logits"].shape == (5, 100, 10)
-    for name in whole.arrays:
-        assert np.array_equal(resumed.arrays[name], whole.arrays[name])
-    assert resumed.privacy == whole.privacy
-    stored = RunStore(tmp_path).run(job)
-    assert len(stored.metrics["models"]) == 5
+    free = store.run(Training(replace(CONFIG, epsilon=math.inf), DATA))
+    assert free.privacy["epsilon"] == "Infinity"
 
 
 def test_many_trainings_keep_what_scores_need(tmp_path):
@@ -224,10 +146,8 @@ def test_many_trainings_keep_what_scores_need(tmp_path):
     expected = np.mean(on_validation.arrays["logits"].argmax(2) == loaded.validation_labels, axis=1)
     found = [model["accuracy"] for model in on_validation.metrics["models"]]
     assert found == pytest.approx(expected.tolist())
-    with pytest.raises(ValueError, match="points must be 'test' where data have no validation"):
+    with pytest.raises(ValueError, match="points"):
         ManyTrainings(configs, DATA, points="validation")
-    with pytest.raises(ValueError, match="points must be one of"):
-        ManyTrainings(configs, DATA, points="train")
 
 
 def test_dropout_predictions_are_means_over_sub_networks():
@@ -243,25 +163,6 @@ def test_dropout_predictions_are_means_over_sub_networks():
     z = (np.mean(few, axis=0) - many) / np.maximum(error, 1e-6)
     assert np.abs(z).max() < 5
     assert np.std(few, axis=0).max() > 0.05
-    plain = train(replace(CONFIG, steps=2), data.training, data.evaluation)
-    with pytest.raises(ValueError, match="result must be of a model with dropout"):
-        dropout_probabilities(plain, data.evaluation, 2, 0)
-
-
-def test_chance_of_the_largest_difference():
-    """Against simulation: the largest of four t statistics of 2 x 20 normal numbers."""
-    import pandas as pd
-
-    from lib.studies.training.tables import chance_of_largest
-
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2, 20_000, 4, 20))
-    error = np.sqrt((x.var(2, ddof=1) + y.var(2, ddof=1)) / 20)
-    largest = np.abs((x.mean(2) - y.mean(2)) / error).max(1)
-    for z in (1.0, 2.0, 2.9):
-        expected = np.mean(largest >= z)
-        found = chance_of_largest(pd.DataFrame({"z": [0.1, -z, 0.0, 0.2]}), 20)
-        assert abs(found - expected) < 6 * np.sqrt(expected / 20_000)
 
 
 def test_averages_of_intermediate_models():
@@ -301,12 +202,3 @@ def test_features_enter_the_last_layer():
         weights, bias = np.split(made.parameters[-10 * (units + 1) :], [10 * units])
         logits = features @ weights.reshape(10, units).T + bias
         assert np.allclose(logits, made.logits, atol=1e-5)
-
-
-def test_averages_need_weights_and_parts():
-    with pytest.raises(ValueError, match=r"keep of result must be .*weights"):
-        ManyTrainings((CONFIG,), DATA, averages=(0.5,)).execute(Checkpoint())
-    with pytest.raises(ValueError, match=r"parts must be .*at most 1, got 1.5"):
-        ManyTrainings((replace(CONFIG, keep="weights"),), DATA, averages=(1.5,)).execute(
-            Checkpoint()
-        )

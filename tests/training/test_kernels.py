@@ -56,7 +56,7 @@ def reference(sizes, x, targets, rows, params, noise, options):
     return params
 
 
-@pytest.mark.parametrize("sizes", [(5, 3), (64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
+@pytest.mark.parametrize("sizes", [(64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("soft", [False, True])
 def test_steps_equal_autograd(sizes, activation, soft):
@@ -116,9 +116,6 @@ def cross_entropy(steps):
     return objective, np.zeros(0, F32), settled, none, normals, none, F32(1)
 
 
-# ------------------------------------------------------------------------------- Poisson samples
-
-
 def samples(n, rate, steps, seed=0):
     positions, starts = PoissonSampler(Streams(seed), n, rate).draw(steps)
     return [positions[a:b] for a, b in itertools.pairwise(starts)]
@@ -165,8 +162,9 @@ def test_long_samples_are_completed():
     """With hardly any numbers per step, samples still have the right size."""
     sampler = PoissonSampler(Streams(1), 100, 0.5)
     sampler._count = 10  # the overflow stream must supply the other forty or so
-    _, starts = sampler.draw(2000)
+    positions, starts = sampler.draw(2000)
     sizes = np.diff(starts)
+    assert np.abs(np.bincount(positions, minlength=100) - 1000).max() < 6 * math.sqrt(500)
     assert abs(sizes.mean() - 50) < 6 * 5 / math.sqrt(2000)
     assert abs(sizes.var() - 25) < 6 * 25 * math.sqrt(2 / 2000)
 

@@ -164,46 +164,22 @@ def test_students_learn_from_answers_alone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("config", "mechanism", "others", "name"),
     [
-        (
-            lambda: LabelTrainings(
-                TrainingConfig(LINEAR, epsilon=1.0), DATA, LaplaceLabels(1.0), (Wrong(),)
-            ),
-            "config must train without privacy",
-        ),
-        (lambda: LabelTrainings(CONFIG, DATA, None, ()), "one entry per model, got none"),
-        (
-            lambda: LabelTrainings(CONFIG, DATA, None, (Wrong(),), reading="soft"),
-            "reading must be one of",
-        ),
-        (
-            lambda: LabelTrainings(CONFIG, DATA, LaplaceLabels(1.0), (Wrong(),), reading="labels"),
-            "reading must be 'posterior' or 'projection'",
-        ),
-        (
-            lambda: LabelTrainings(CONFIG, DATA, LaplaceLabels(1.0), (Wrong(),), stages=2),
-            "stages must be 1 unless labels of randomised response are read, got 2",
-        ),
-        (
-            lambda: PateStudents(Teachers(TEACHER, IMAGES, 5), ((1.0, 1.0, 3.0, 5),), TEACHER, 10),
-            "teachers.label_noise must be a LabelChange, got None",
-        ),
-        (
-            lambda: PateStudents(Teachers(TEACHER, IMAGES, 5, label_noise=Wrong()), (), TEACHER, 9),
-            "noise must hold a setting per student",
-        ),
-        (
-            lambda: PateStudents(
-                Teachers(TEACHER, IMAGES, 5, label_noise=Wrong()),
-                ((1.0, 1.0, 3.0, 5),),
-                TEACHER,
-                201,
-            ),
-            "queries",
-        ),
+        (TrainingConfig(LINEAR, epsilon=1.0), LaplaceLabels(1.0), {}, "config"),
+        (CONFIG, LaplaceLabels(1.0), {"reading": "labels"}, "reading"),
+        (CONFIG, LaplaceLabels(1.0), {"stages": 2}, "stages"),
     ],
 )
-def test_bad_jobs(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+def test_settings_that_do_not_go_together(config, mechanism, others, name):
+    with pytest.raises(ValueError, match=name):
+        LabelTrainings(config, DATA, mechanism, (Wrong(),), **others)
+
+
+@pytest.mark.parametrize(
+    ("label_noise", "queries", "name"), [(None, 10, "label_noise"), (Wrong(), 201, "queries")]
+)
+def test_students_that_cannot_be(label_noise, queries, name):
+    teachers = Teachers(TEACHER, IMAGES, 5, label_noise=label_noise)
+    with pytest.raises(ValueError, match=name):
+        PateStudents(teachers, ((1.0, 1.0, 3.0, 5),), TEACHER, queries)

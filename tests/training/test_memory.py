@@ -1,13 +1,11 @@
 """Batches come in pieces that fit the memory, and what does not fit is said before any work."""
 
-import gc
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from opacus.grad_sample import GradSampleModule
 
 from lib.runs.devices import DEVICES
 from lib.training import (
@@ -16,63 +14,29 @@ from lib.training import (
     ModelSpec,
     TrainingConfig,
     batched,
-    single,
     train,
     train_many,
 )
-from lib.training.memory import (
-    MEMORY,
-    bytes_per_example,
-    examples_at_once,
-    memory_of,
-    models_at_once,
-    outputs_per_example,
-)
+from lib.training.memory import MEMORY, bytes_per_example, memory_of, models_at_once
 
-CPU = torch.device("cpu")
 MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
 CONFIG = TrainingConfig(MLP, noise_multiplier=1.0, steps=5, batch_size=50)
 DATA = DataSpec(train=150, test=60)
 
 
-def test_what_an_example_takes():
+def test_what_examples_and_models_take():
+    """A gigabyte of parameters: a large network alone, a ResNet-18 with 21 others."""
     parameters = 64 * 8 + 8 + 8 * 10 + 10
     outputs = 64 + 8 + 8 + 10  # flat, hidden, activated, logits
-    assert outputs_per_example(MLP) == outputs
     assert bytes_per_example(CONFIG) == 4 * (2 * parameters + 3 * outputs)
-    free = replace(CONFIG, noise_multiplier=None)
-    assert bytes_per_example(free) == 4 * 3 * outputs
-    image = ModelSpec("small_cnn", (1, 28, 28), 10)
-    twice = replace(CONFIG, model=image, augmentation=Augmentation(multiplicity=4))
-    one = replace(CONFIG, model=image)
-    assert bytes_per_example(twice) == 4 * bytes_per_example(one)
-
-
-def test_models_at_once():
-    """A gigabyte of parameters: a large network alone, a ResNet-18 with 21 others."""
+    assert bytes_per_example(replace(CONFIG, noise_multiplier=None)) == 4 * 3 * outputs
+    one = replace(CONFIG, model=ModelSpec("small_cnn", (1, 28, 28), 10))
+    copies = replace(one, augmentation=Augmentation(multiplicity=4))
+    assert bytes_per_example(copies) == 4 * bytes_per_example(one)
     assert models_at_once(MLP, 128) == 128
     assert models_at_once(ModelSpec("resnet18", (3, 32, 32), 10), 128) == 22
     assert models_at_once(ModelSpec("mlp", (20_000,), 10, hidden=(10_000,)), 128) == 1
     assert models_at_once(MLP, 1) == 1
-
-
-@pytest.mark.parametrize(("large", "left"), [(1, 0), (1e9, 1)])
-def test_a_large_network_goes_when_it_is_trained(monkeypatch, large, left):
-    """Without it the garbage of Opacus' hooks stays, until Python collects it by itself."""
-    monkeypatch.setattr(single, "_LARGE", large)
-    data = DATA.load()
-    gc.collect()
-    gc.disable()
-    try:
-        assert train(CONFIG, data.training, data.evaluation).engine == "opacus"
-        assert sum(type(each) is GradSampleModule for each in gc.get_objects()) == left
-    finally:
-        gc.enable()
-        gc.collect()
-
-
-def test_a_cpu_has_no_limit():
-    assert examples_at_once(CONFIG, CPU) == float("inf")
 
 
 @pytest.mark.parametrize("engine", ["single", "batched"])
@@ -101,10 +65,10 @@ def test_too_little_memory_is_said_before_any_work(monkeypatch):
     monkeypatch.setenv(MEMORY, str(bytes_per_example(CONFIG)))
     data = DATA.load()
     monkeypatch.setattr("lib.training.single.Trainer.advance", lambda self: pytest.fail("began"))
-    with pytest.raises(ValueError, match=r"device must have 0\.\d MB of memory"):
+    with pytest.raises(ValueError, match="device"):
         train(CONFIG, data.training, data.evaluation)
     monkeypatch.setenv(MEMORY, "100")
-    with pytest.raises(ValueError, match=r"one example of 'mlp', got 0\.0 MB on 'cpu'"):
+    with pytest.raises(ValueError, match="memory"):
         train_many([CONFIG], data.training, data.evaluation, engine="batched")
 
 
@@ -114,10 +78,3 @@ def test_jobs_that_share_an_accelerator_have_a_part_of_its_memory_each(monkeypat
     monkeypatch.setenv(DEVICES, "0,0,0,1")
     assert memory_of(torch.device("cuda", 0)) == 4e9
     assert memory_of(torch.device("cuda", 1)) == 12e9
-
-
-@pytest.mark.parametrize("given", ["much", "-1", "0", "nan"])
-def test_a_memory_that_is_none(monkeypatch, given):
-    monkeypatch.setenv(MEMORY, given)
-    with pytest.raises(ValueError, match=f"COMPANION_MEMORY must be a positive number.*{given!r}"):
-        memory_of(CPU)

@@ -89,22 +89,6 @@ def test_clipped_sums_are_those_of_single_examples(name, copies):
     torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("n", [0, 1, 17, 300])
-def test_batches_of_any_size_and_the_generic_path(n, monkeypatch):
-    network = build_model(replace(GREY, dropout=0.4), 3)
-    x, targets = data(GREY, n, seed=n)
-
-    def result():
-        torch.manual_seed(5)
-        return taps.clipped_sum(network, x, loss_of(GREY, targets), C)
-
-    sums, outputs = result()
-    monkeypatch.setattr(taps, "split", lambda network, x: (None, network))
-    wanted, through = result()
-    assert close(sums, wanted)
-    torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e30])
 def test_examples_whose_gradient_is_not_finite_are_left_out(activation, bad):
@@ -121,11 +105,20 @@ def test_examples_whose_gradient_is_not_finite_are_left_out(activation, bad):
         assert flat_gradient(network, stem.forward(network, x).sum()).isnan().any()
 
 
-def test_one_example_more_moves_a_sum_by_no_more_than_the_clipping_norm():
-    network = build_model(GREY, 5)
-    x, targets = data(GREY, 400)
-    sums = [taps.clipped_sum(network, 10 * x[i:], loss_of(GREY, targets[i:]), C)[0] for i in (0, 1)]
-    assert 0.9 * C < (sums[0] - sums[1]).norm() <= C * (1 + 1e-5)
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_batches_of_any_size_and_the_generic_path(n, monkeypatch):
+    network = build_model(replace(GREY, dropout=0.4), 3)
+    x, targets = data(GREY, n, seed=n)
+
+    def result():
+        torch.manual_seed(5)
+        return taps.clipped_sum(network, x, loss_of(GREY, targets), C)
+
+    sums, outputs = result()
+    monkeypatch.setattr(taps, "split", lambda network, x: (None, network))
+    wanted, through = result()
+    assert close(sums, wanted)
+    torch.testing.assert_close(outputs, through, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("size", "stride"), [(2, 1), (2, 2), (3, 1), (3, 2)])
@@ -182,28 +175,6 @@ def test_what_is_left_to_pytorch():
         (conv, act, pool),
     ):
         assert stem.split(nn.Sequential(*layers), x)[0] is None
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_a_training_is_the_same(images, private, monkeypatch):
-    each = TrainingConfig(
-        model=GREY,
-        epsilon=8.0 if private else math.inf,
-        clipping_norm=1.0,
-        steps=12,
-        batch_size=20,
-        learning_rate=0.2,
-        grad_sample_mode="taps",
-        keep="weights",
-        checkpoint_every=4,
-    )
-    results = [train(each, images[0], images[1])]
-    for module in (taps, stem):
-        monkeypatch.setattr(module, "split", lambda network, x: (None, network))
-    results.append(train(each, images[0], images[1]))
-    one, other = (r.parameters for r in results)
-    assert np.abs(one - other).max() <= 1e-4
-    np.testing.assert_allclose(results[0].logits, results[1].logits, atol=1e-3)
 
 
 def test_layers_before_dropout_are_passed_once(images):

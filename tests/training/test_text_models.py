@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 import torch
 from roberta import make_roberta
 
-from lib.book.chapters import profile_parameters
 from lib.data.text import TextSet, hashed_words
-from lib.studies.audit.system import require_consistent, run_audits, settings_from
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
 from lib.training import text as text_module
@@ -68,13 +65,19 @@ def sst2(monkeypatch):
     monkeypatch.setattr(jobs_module, "tokens_of", tokens)
 
 
-def test_text_data(sst2):
-    spec = DataSpec("sst2", "tokens", train=100, test=50, validation=20, tokens=8)
-    data = spec.load()
+def test_texts_as_tokens_or_hashed_words(sst2):
+    data = DataSpec("sst2", "tokens", train=100, test=50, validation=20, tokens=8).load()
     assert data.training.inputs.shape == (100, 8)
-    assert data.evaluation.shape == (50, 8)
     assert data.validation.shape == (20, 8)
     assert np.array_equal(data.labels == 1, data.evaluation[:, 1] == 5)
+    data = DataSpec("sst2", "words", train=100, test=50).load()
+    assert data.training.inputs.shape == (100, 4096)
+    assert data.validation.shape == (0, 4096)
+    good = np.abs(hashed_words(["good"])[0]).argmax()
+    assert np.array_equal(data.labels == 1, data.evaluation[:, good] != 0)
+    for name, features in (("sst2", "pixels"), ("digits", "tokens"), ("digits", "words")):
+        with pytest.raises(ValueError, match="features"):
+            DataSpec(name, features)
 
 
 @needs_transformers
@@ -100,38 +103,6 @@ def test_a_text_model_trains_privately(tiny, sst2):
     assert results[0].engine == "opacus"
     moved = results[1].parameters.astype(float) - results[0].parameters
     assert 0 < np.linalg.norm(moved) <= 0.1001
-
-
-def test_hashed_words_are_audited(sst2, tmp_path, monkeypatch):
-    """From sentences to bounds; what tells the labels apart is one word of each."""
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    monkeypatch.setenv("COMPANION_REHEARSAL_TEXTS", "50")
-    given = profile_parameters(Path(__file__).parents[2] / "params", "quick", "audit_trainings")
-    given |= {"model": "linear", "epsilons": [8.0], "learning_rates": [1.0, 0.1], "points": 100}
-    given |= {"n_shadow": 40, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
-    (found,) = run_audits(settings_from(given, "sst2")[1:])
-    assert found.settings.data.features == "words"
-    assert found.accuracy > 0.9
-    require_consistent([found])
-
-
-def test_words_are_hashed_rows(sst2):
-    spec = DataSpec("sst2", "words", train=100, test=50)
-    data = spec.load()
-    assert data.training.inputs.shape == (100, 4096)
-    assert data.evaluation.shape == (50, 4096)
-    assert data.validation.shape == (0, 4096)
-    good = np.abs(hashed_words(["good"])[0]).argmax()
-    assert np.array_equal(data.labels == 1, data.evaluation[:, good] != 0)
-
-
-def test_bad_input():
-    message = r"features must be 'tokens' or 'words' for sst2 alone, got '\w+' for '\w+'"
-    for name, features in (("sst2", "pixels"), ("digits", "tokens"), ("digits", "words")):
-        with pytest.raises(ValueError, match=message):
-            DataSpec(name, features)
-    with pytest.raises(ValueError, match=r"inputs must be \(tokens,\), with a plain head"):
-        ModelSpec("roberta", (3, 8, 8), 2)
 
 
 @pytest.mark.skipif(

@@ -65,8 +65,7 @@ def test_both_directions_of_one_subsampled_step(q):
 
 
 @pytest.mark.parametrize(
-    "entries",
-    [[(0.1, 1.2, 250)], [(0.01, 0.8, 2000)], [(0.1, 2.0, 100), (0.02, 1.0, 300), (1.0, 20.0, 3)]],
+    "entries", [[(0.01, 0.8, 2000)], [(0.1, 2.0, 100), (0.02, 1.0, 300), (1.0, 20.0, 3)]]
 )
 def test_against_dp_accounting_rounded_up_and_down(entries):
     """Its finest way above, its optimistic one below: the truth is between, and we are above it."""
@@ -178,8 +177,3 @@ def test_the_ends():
     some = trade_off(lambda delta: pairs[0.1] if delta >= 0.1 else math.inf)
     assert isinstance(some, TradeOff)
     assert some.fnr([0.0]) == pytest.approx(0.9, abs=5e-3)
-
-
-def test_the_same_ledger_costs_nothing():
-    first = trade_off(ledger((0.1, 1.3, 100), (0.2, 2.0, 10)))
-    assert trade_off(ledger((0.2, 2.0, 10), (0.1, 1.3, 60), (0.1, 1.3, 40))) is first

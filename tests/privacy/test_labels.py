@@ -8,10 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import pld, rdp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import integrate, stats
+from scipy import stats
 
 from lib.privacy.labels import (
     GaussianLabels,
@@ -33,9 +30,6 @@ def kind(mechanism):
 def within_binomial(count, n, p):
     """Whether a count is one that a fair binomial shows with probability above 1e-6."""
     return stats.binomtest(int(count), n, min(p, 1.0)).pvalue > 1e-6
-
-
-# --- noise ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -77,34 +71,15 @@ def test_randomised_response_frequencies(epsilon, n_classes):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
-def test_seeds(mechanism):
-    labels = np.arange(200) % 3
+def test_seeds_and_empty_data(mechanism):
+    labels, rng = np.arange(200, dtype=np.uint8) % 3, np.random.default_rng(1)
     first = mechanism.observe(labels, 3, seed=1)
-    assert np.array_equal(first, mechanism.observe(labels, 3, seed=1))
-    assert np.array_equal(first, mechanism.observe(labels, 3, np.random.default_rng(1)))
-    assert not np.array_equal(first, mechanism.observe(labels, 3, seed=2))
-    rng = np.random.default_rng(1)
-    assert np.array_equal(first, mechanism.observe(labels, 3, rng))
-    assert not np.array_equal(first, mechanism.observe(labels, 3, rng))  # the generator went on
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
-def test_any_integer_labels(mechanism, dtype):
-    labels = np.array([0, 99, 1, 50])
-    expected = mechanism.observe(labels, 100, 0)
-    assert np.array_equal(mechanism.observe(labels.astype(dtype), 100, 0), expected)
-    assert np.array_equal(mechanism.observe(list(map(int, labels)), 100, 0), expected)
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=kind)
-def test_no_examples(mechanism):
-    observed = mechanism.observe(np.array([], dtype=int), 3, 0)
-    assert observed.shape == mechanism.likelihood(observed).shape == (0, 3)
-    assert posterior(observed, observed).shape == project_to_simplex(observed).shape == (0, 3)
-
-
-# --- likelihood and posterior --------------------------------------------------------------------
+    assert np.array_equal(first, mechanism.observe(list(map(int, labels)), 3, rng))
+    for seed in (2, rng):  # the generator went on
+        assert not np.array_equal(first, mechanism.observe(labels, 3, seed))
+    empty = mechanism.observe(np.array([], dtype=int), 3, 0)
+    assert empty.shape == mechanism.likelihood(empty).shape == (0, 3)
+    assert posterior(empty, empty).shape == project_to_simplex(empty).shape == (0, 3)
 
 
 def log_densities(mechanism, observed):
@@ -138,17 +113,6 @@ def test_likelihood_is_the_normalised_product_of_densities(mechanism, n_classes)
     np.testing.assert_allclose(likelihood, direct, rtol=2e-6, atol=1e-30)
 
 
-@pytest.mark.parametrize(("epsilon", "n_classes"), [(0.5, 2), (2.0, 4), (1000.0, 3)])
-def test_likelihood_of_randomised_response(epsilon, n_classes):
-    likelihood = RandomizedResponse(epsilon).likelihood(np.eye(n_classes))
-    assert likelihood.dtype == np.float32
-    with mpmath.workdps(30):
-        right = mpmath.exp(epsilon) / (mpmath.exp(epsilon) + n_classes - 1)
-        wrong = (1 - right) / (n_classes - 1)
-        expected = np.where(np.eye(n_classes) == 1, float(right), float(wrong))
-    np.testing.assert_allclose(likelihood, expected, rtol=1e-6, atol=1e-40)
-
-
 @pytest.mark.parametrize(
     "mechanism", [LaplaceLabels(1e-3), GaussianLabels(1e-3), LaplaceLabels(5.0)], ids=repr
 )
@@ -159,6 +123,7 @@ def test_likelihood_of_extreme_vectors(mechanism):
     np.testing.assert_allclose(likelihood.sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(likelihood[2], 1 / 3, rtol=1e-6)
     assert (likelihood.argmax(axis=1)[:2] == [0, 1]).all()
+    assert np.array_equal(RandomizedResponse(1000.0).likelihood(np.eye(3)), np.eye(3))
 
 
 @pytest.mark.parametrize("mechanism", [LaplaceLabels(0.6), GaussianLabels(0.6)], ids=kind)
@@ -186,9 +151,6 @@ def test_posterior_where_products_underflow():
     np.testing.assert_allclose(posterior(tiny, tiny), [[0.5, 0.5]])
 
 
-# --- privacy -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scale", [0.25, 1.0, 4.0])
 def test_laplace_loss_is_bounded_by_epsilon_and_attains_it(scale):
     mechanism = LaplaceLabels(scale)
@@ -202,37 +164,16 @@ def test_laplace_loss_is_bounded_by_epsilon_and_attains_it(scale):
     assert mechanism.epsilon() == 2 / scale
 
 
-def laplace_delta(scale, epsilon):
-    """Brute force: hockey-stick divergence of two products of two Laplace densities, on a grid.
-
-    Beyond [0, 1] in a coordinate its likelihood ratio is constant: two cells hold all of that mass.
-    """
-    edges = np.concatenate([[-np.inf], np.linspace(0, 1, 1001), [np.inf]])
-    law = stats.laplace(scale=scale)
-    one = np.diff(law.cdf(edges - 1))  # the coordinate of the true label
-    zero = np.diff(law.cdf(edges))
-    first = np.outer(one, zero)
-    second = np.outer(zero, one)
-    return np.maximum(first - math.exp(epsilon) * second, 0).sum()
-
-
-@pytest.mark.parametrize("scale", [0.4, 1.0, 5.0])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 0.99])
-def test_laplace_delta_against_brute_force(scale, share):
-    epsilon = share * 2 / scale
-    delta = laplace_delta(scale, epsilon)
-    assert LaplaceLabels(scale).epsilon(delta) == pytest.approx(epsilon, rel=2e-4, abs=2e-4 / scale)
-    if share:
-        assert LaplaceLabels.for_epsilon(epsilon, delta).scale == pytest.approx(scale, rel=2e-4)
-
-
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.3])
-def test_laplace_against_dp_accounting(delta):
+@pytest.mark.parametrize("scale", [0.4, 1.7, 5.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-2, 0.1, 0.3])
+def test_laplace_against_dp_accounting(scale, delta):
     """Two coordinates change by one each, so the mechanism is two Laplace mechanisms."""
-    mechanism = LaplaceLabels(1.7)
     accountant = pld.PLDAccountant(value_discretization_interval=1e-4)
-    accountant.compose(dp_accounting.LaplaceDpEvent(1.7), 2)
-    assert mechanism.epsilon(delta) == pytest.approx(accountant.get_epsilon(delta), abs=5e-4)
+    accountant.compose(dp_accounting.LaplaceDpEvent(scale), 2)
+    epsilon = LaplaceLabels(scale).epsilon(delta)
+    assert epsilon == pytest.approx(accountant.get_epsilon(delta), abs=5e-4)
+    if epsilon:
+        assert LaplaceLabels.for_epsilon(epsilon, delta).scale == pytest.approx(scale, rel=1e-9)
 
 
 @pytest.mark.parametrize("delta", [1e-15, 1e-10, 1e-6])
@@ -281,32 +222,6 @@ def test_randomised_response_epsilon_against_brute_force(pure, n_classes):
     assert mechanism.epsilon(0.99 * total_variation, n_classes=n_classes) > 0
 
 
-def gaussian_delta(sigma, epsilon):
-    """Hockey-stick divergence by numerical integration over the plane of the two coordinates.
-
-    The integral over one coordinate is written as a probability, the other is done numerically.
-    """
-    log_ratio_slope = 1 / sigma**2  # log p/q = (o_y - o_y') / sigma^2
-
-    def inner(second):
-        # Where o_y > second + epsilon sigma^2, p exceeds e^epsilon q.
-        cut = second + epsilon / log_ratio_slope
-        p = stats.norm.sf(cut, 1, sigma) * stats.norm.pdf(second, 0, sigma)
-        q = stats.norm.sf(cut, 0, sigma) * stats.norm.pdf(second, 1, sigma)
-        return p - math.exp(epsilon) * q
-
-    return integrate.quad(inner, -40 * sigma, 40 * sigma, epsabs=0, epsrel=1e-10, limit=500)[0]
-
-
-@pytest.mark.parametrize(
-    ("sigma", "epsilon"), [(0.5, 3.0), (0.5, 12.0), (1.0, 1.0), (3.0, 0.2), (3.0, 1.5), (30.0, 0.1)]
-)
-def test_gaussian_delta_by_integration(sigma, epsilon):
-    delta = gaussian_delta(sigma, epsilon)
-    assert GaussianLabels(sigma).epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
-    assert GaussianLabels.for_epsilon(epsilon, delta).sigma == pytest.approx(sigma, rel=1e-6)
-
-
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 10.0, 140.0, 142.0, 1e4, 1e9])
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-5, 1e-2])
 def test_gaussian_epsilon_with_many_digits(sigma, delta):
@@ -341,22 +256,11 @@ def test_gaussian_against_dp_accounting(sigma, delta):
     if theirs:  # theirs jumps to 0 where another inequality shows that epsilon is 0
         assert loose <= theirs * (1 + 1e-9)
         assert loose == pytest.approx(theirs, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("accountant", "sigma", "expected"),
-    [(name, *case) for name in ("exact", "rdp") for case in ((1e-200, math.inf), (1e305, 0))],
-)
-def test_absurd_amounts_of_noise(accountant, sigma, expected):
-    assert GaussianLabels(sigma).epsilon(1e-5, accountant) == expected
-
-
-# --- projection ----------------------------------------------------------------------------------
-
-
-vectors = st.tuples(st.integers(1, 4), st.integers(2, 8)).flatmap(
-    lambda shape: arrays(np.float64, shape, elements=st.floats(-5, 5, width=32))
-)
+    if exact:
+        assert GaussianLabels.for_epsilon(exact, delta).sigma == pytest.approx(sigma, rel=1e-6)
+    for absurd, limit in ((1e-200, math.inf), (1e305, 0)):
+        for accountant in ("exact", "rdp"):
+            assert GaussianLabels(absurd).epsilon(delta, accountant) == limit
 
 
 def algorithm_4(o):
@@ -371,15 +275,6 @@ def test_projection_is_algorithm_4():
     observed = LaplaceLabels(0.8).observe(np.arange(300) % 7, 7, 0)
     expected = [algorithm_4(list(row)) for row in observed]
     np.testing.assert_allclose(project_to_simplex(observed), expected, atol=1e-13)
-
-
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(vectors, st.floats(-1e6, 1e6))
-def test_projection_does_not_depend_on_a_shift_or_repetition(observed, shift):
-    projected = project_to_simplex(observed)
-    np.testing.assert_allclose(project_to_simplex(observed + shift), projected, atol=1e-8)
-    np.testing.assert_allclose(project_to_simplex(projected), projected, atol=1e-12)
-    np.testing.assert_array_equal(project_to_simplex(observed[:, ::-1]) > 0, projected[:, ::-1] > 0)
 
 
 @pytest.mark.parametrize(
@@ -402,11 +297,8 @@ def test_projection_of_special_rows(row, expected):
     np.testing.assert_allclose(project_to_simplex([row]), [expected], atol=1e-15)
 
 
-# --- randomised response with a prior ------------------------------------------------------------
-
-
 def top_k_row(prior, epsilon, label):
-    """Distribution of RRWithPrior's output for one label by a slow reading of its definition."""
+    """Distribution of RRWithPrior's output for one label, k, and its value, by the definition."""
     n_classes = len(prior)
     ranked = sorted(range(n_classes), key=lambda c: (-prior[c], c))
     best, k = -1.0, 0
@@ -436,27 +328,15 @@ PRIORS = [
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("prior", PRIORS)
-def test_rr_with_prior_frequencies(epsilon, prior):
-    n = 4000
+def test_rr_with_prior_has_the_distribution_whose_privacy_is_epsilon(epsilon, prior):
+    n, rows = 4000, [top_k_row(prior, epsilon, label)[0] for label in range(4)]
     for label in range(4):
         noisy, k = rr_with_prior(np.full(n, label), np.tile(prior, (n, 1)), epsilon, seed=label)
-        row, expected_k, _ = top_k_row(prior, epsilon, label)
-        assert (k == expected_k).all()
+        assert (k == top_k_row(prior, epsilon, label)[1]).all()
         for c in range(4):
-            assert within_binomial((noisy == c).sum(), n, row[c])
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-@pytest.mark.parametrize("prior", PRIORS)
-def test_exact_privacy_of_rr_with_prior(epsilon, prior):
-    """The distributions, which the test above ties to the code, differ by at most e^epsilon."""
-    rows = [top_k_row(prior, epsilon, label)[0] for label in range(4)]
-    k = top_k_row(prior, epsilon, 0)[1]
-    worst = 0.0
-    for p, q in itertools.permutations(rows, 2):
-        assert np.array_equal(p > 0, q > 0)
-        worst = max(worst, np.log(p[p > 0] / q[p > 0]).max())
-    assert worst == pytest.approx(epsilon if k > 1 else 0.0, abs=1e-12)
+            assert within_binomial((noisy == c).sum(), n, rows[label][c])
+    worst = max(np.log(p[p > 0] / q[p > 0]).max() for p, q in itertools.permutations(rows, 2))
+    assert worst == pytest.approx(epsilon if k[0] > 1 else 0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
@@ -478,21 +358,8 @@ def test_of_equally_good_k_rr_with_prior_takes_the_smallest():
     for epsilon in np.linspace(0.1, 4, 40):
         prior = np.array([[1.0, np.exp(-epsilon), 0.0]])
         assert rr_with_prior([0], prior, epsilon, 0)[1].tolist() == [1]
-
-
-def test_rr_with_prior_breaks_ties_downwards():
     noisy, k = rr_with_prior([2, 2, 0], [[0, 0.5, 0.5], [0, 1, 0], [0, 0, 5]], 1e4, 0)
-    assert k.tolist() == [2, 1, 1]
-    assert noisy.tolist() == [2, 1, 2]
-
-
-def test_rr_with_prior_is_reproducible_and_takes_no_examples():
-    labels, prior = np.arange(50) % 3, np.full((50, 3), 1 / 3)
-    first = rr_with_prior(labels, prior, 0.5, 3)[0]
-    assert np.array_equal(first, rr_with_prior(labels, prior, 0.5, np.random.default_rng(3))[0])
-    assert not np.array_equal(first, rr_with_prior(labels, prior, 0.5, 4)[0])
-    noisy, k = rr_with_prior(labels[:0], prior[:0], 0.5, 3)
-    assert noisy.shape == k.shape == (0,)
+    assert (k.tolist(), noisy.tolist()) == ([2, 1, 1], [2, 1, 2])
 
 
 def test_one_label_does_not_touch_the_noise_of_others():
@@ -509,7 +376,7 @@ def test_one_label_does_not_touch_the_noise_of_others():
     assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize(("n", "stages"), [(1, 1), (10, 1), (10, 3), (11, 11), (1000, 7)])
+@pytest.mark.parametrize(("n", "stages"), [(1, 1), (10, 3), (11, 11), (1000, 7)])
 def test_multi_stage_parts(n, stages):
     parts = multi_stage_parts(n, stages, 0)
     sizes = [len(part) for part in parts]
@@ -517,33 +384,21 @@ def test_multi_stage_parts(n, stages):
     assert max(sizes) - min(sizes) <= 1
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(n))
     assert all((np.diff(part) > 0).all() for part in parts)
-    again = multi_stage_parts(n, stages, np.random.default_rng(0))
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-
-
-def test_multi_stage_parts_are_random():
-    counts = sum(np.isin(np.arange(20), multi_stage_parts(20, 4, seed)[0]) for seed in range(800))
-    assert all(within_binomial(count, 800, 0.25) for count in counts)
-
-
-# --- bad input -----------------------------------------------------------------------------------
+    counts = sum(np.isin(np.arange(20), multi_stage_parts(20, 4, seed)[0]) for seed in range(400))
+    assert all(within_binomial(count, 400, 0.25) for count in counts)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "name"),
     [
-        (lambda: GaussianLabels(1).epsilon(), "delta must be a number above 0 .*, got 0.0"),
-        (lambda: GaussianLabels.for_epsilon(1.0), "delta must be a number above 0 .*, got 0.0"),
-        (lambda: posterior([[1, 0], [0, 1]], [[1, 0]] * 2), "prior must be positive .*in row 1"),
-        (lambda: rr_with_prior([0], [[0, 0]], 1, 0), "prior .* positive entry .* in row 0"),
+        (lambda: posterior([[1, 0], [0, 1]], [[1, 0]] * 2), "prior"),
+        (lambda: rr_with_prior([0], [[0, 0]], 1, 0), "prior"),
+        *(
+            (lambda row=row: RandomizedResponse(1.0).likelihood([[1, 0], row]), "observed")
+            for row in ([0.5, 0.5], [1, 1], [0, 0], [2, -1])
+        ),
     ],
 )
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
+def test_rows_that_do_not_go_together(call, name):
+    with pytest.raises(ValueError, match=name):
         call()
-
-
-@pytest.mark.parametrize("row", [[0.5, 0.5], [1, 1], [0, 0], [2, -1]])
-def test_randomised_response_wants_one_hot_vectors(row):
-    with pytest.raises(ValueError, match=r"observed must have one-hot rows, got .* in row 1"):
-        RandomizedResponse(1.0).likelihood([[1, 0], row])
