@@ -15,6 +15,7 @@ from lib.privacy import RandomizedResponse
 from lib.runs import Checkpoint, imports, stored_table
 from lib.runs.imports import needed, needed_by
 from lib.runs.jobs import code_of
+from lib.studies.beyond.six_lenses.jobs import Classifiers
 from lib.studies.canaries import simulation
 from lib.studies.canaries.draws import CanaryDraw
 from lib.studies.counterfactual.coverage import Trials

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib.privacy import PrivacyLedger, SampledGaussian
-from lib.studies.training import benchmark, figures
+from lib.studies.training import figures
 from lib.studies.training import tables as studies
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
@@ -91,16 +91,3 @@ def test_time_by_hand():
 )
 def test_makespan(durations, workers, expected):
     assert studies.makespan(durations, workers) == expected
-
-
-@pytest.mark.parametrize("mode", ["hooks", "ew", "functorch", "ghost"])
-def test_opacus_is_timed_in_all_its_modes(mode):
-    threads = benchmark.torch.get_num_threads()
-    assert benchmark.opacus_steps_per_second("linear", 0.02, mode, 1) > 0
-    assert benchmark.torch.get_num_threads() == threads
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_number_of_models():
-    results = 256 * (2410 + 64) * 4 / 2**20  # parameters of all models are part of the result
-    assert benchmark.peak_memory("mlp", 256, 5) < 4 * results + 20
