@@ -9,34 +9,14 @@ from lib import data
 from lib.counterfactual import exact_sequence, influence_values
 from lib.counterfactual.sequential import predictable_nuisances
 from lib.studies.counterfactual import refusals as studies
-from lib.studies.counterfactual.classifiers import simulate, true_difference
+from lib.studies.counterfactual.classifiers import simulate
 
 FILES = ("suitability/fmow_ERM_0", "suitability/fmow_IRM_0", "sst2/train", "sst2_sentences/test")
 
 
 @pytest.fixture(scope="module")
-def found():
-    return studies.monitoring([(160, 20, 0.2), (120, 30, 0.1)], "linear", 12, 3, seed=4)
-
-
-@pytest.fixture(scope="module")
 def trial():
     return studies.simulated(300, 1)
-
-
-def test_streams_are_watched_from_their_start(found):
-    counts = found.groupby([*studies.KINDS, "way"], sort=False)
-    ways = {"fixed time", "asymptotic", "exact"}
-    fitted = {"fixed time, fitted", "asymptotic, fitted"}
-    assert set(found["way"]) == ways | fitted | {"exact, sample"}
-    assert found.loc[found["way"].str.endswith("fitted"), "streams"].eq(3).all()
-    assert found.loc[~found["way"].str.endswith("fitted"), "streams"].eq(12).all()
-    for (points, start, _, _), rows in counts:
-        assert rows["n"].iloc[[0, -1]].tolist() == [2 * start, points]
-        assert rows["n"].is_monotonic_increasing
-        for name in ("missed", "excluded"):
-            assert rows[name].is_monotonic_increasing
-            assert rows[name].between(0, rows["streams"]).all()
 
 
 def test_a_miss_is_counted_once_and_for_all():
@@ -64,32 +44,6 @@ def test_one_stream_by_hand(stream):
     fixed = ends["fixed time"]
     assert fixed[0][-1] == pytest.approx(phi.mean() - 1.959964 * phi.std() / np.sqrt(140))
     assert len(low) == len(fixed[0]) == 160 - 2 * start + 1
-
-
-def test_the_fraction_of_missed_streams_is_recounted(found):
-    missed = 0
-    for k in range(12):
-        rng = np.random.default_rng([4, k])
-        drawn = simulate(160, epsilon=0.2, rng=rng)
-        low, high = studies.intervals(drawn, drawn.abstained, 20, "", rng)["fixed time"]
-        truth = true_difference()
-        missed += bool(((low > truth) | (high < truth)).any())
-    rows = found[(found["points"] == 160) & (found["way"] == "fixed time")]
-    # The times of the table are fewer than those that are watched; misses are kept in between.
-    assert rows["missed"].iloc[-1] == missed
-
-
-def test_watching_a_trial(trial):
-    watched = studies.watch(trial, 50, "linear", seed=2)
-    assert watched["n"].tolist() == list(range(100, 301))
-    later = (trial.scores[0] - trial.scores[1])[50:]
-    assert watched["truth"].iloc[-1] == pytest.approx(later.mean())
-    r = trial.abstain(np.random.default_rng(2))
-    said = [s[50:][~hidden[50:]].mean() for s, hidden in zip(trial.scores, r, strict=True)]
-    assert watched["answered"].iloc[-1] == pytest.approx(said[0] - said[1])
-    assert (watched["lower"] < watched["centre"]).all()
-    assert (watched["centre"] < watched["upper"]).all()
-    assert (watched["fixed time"] > watched["lower"]).all()
 
 
 def test_replays_count_what_each_draw_misses(trial):
