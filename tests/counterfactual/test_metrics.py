@@ -200,19 +200,6 @@ def test_spread_over_splits_is_kept():
     assert classification_quality_estimate(narrower).stderr == pytest.approx(plain.stderr)
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: selective_score([NAN, NAN], [1, 1]), "abstained"),
-        (lambda: classification_quality([1.0, 1.5], [0, 1]), "scores"),
-        (lambda: classification_quality([-0.1, 1.0], [0, 1]), "scores"),
-    ],
-)
-def test_refuses(call, named):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        call()
-
-
 def test_estimated_quality_refuses():
     with pytest.raises(TypeError, match=r"^estimate must"):
         classification_quality_estimate(Metric(0.5, 0.1, (0.3, 0.7)))

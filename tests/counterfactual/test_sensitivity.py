@@ -414,36 +414,6 @@ def test_breakdown_by_a_grid(interval):
     assert kinds == ({"never", "at once", "later"} if interval else {"never", "later"})
 
 
-def test_breakdown_where_the_interval_turns():
-    """An interval may become narrower again: the first share counts, however briefly it is in."""
-    rng = np.random.default_rng(13)
-    grid, turned, capped = np.linspace(0, 1, 2001), 0, 0
-    for _ in range(40):
-        n = 120
-        cell = rng.integers(0, 3, n)
-        r = rng.random(n) < rng.uniform(0.1, 0.8, 3)[cell]
-        s = np.where(r, 0.0, rng.random(n) < rng.uniform(0, 1, 3)[cell])
-        wrong = Nuisances(r, s, rng.uniform(0.1, 0.9, 3)[cell], rng.uniform(-0.3, 1.3, 3)[cell])
-        estimate = estimate_from_nuisances(wrong, clip=0.05)
-        table = contamination_bounds(estimate, grid)
-        if math.isnan(estimate.interval[0]):  # so wrong that the bounds are not possible
-            assert table["ci_low"].isna().all()
-            continue
-        last = int(np.argmin(table["ci_low"]))
-        value = float(table["ci_low"].iloc[last]) + 1e-9
-        share = breakdown_share(estimate, value)
-        first = int(np.argmax(table["ci_low"] <= value))
-        assert share <= grid[first]
-        assert first == 0 or share > grid[first - 1]
-        inside = 0 < last < len(grid) - 1
-        turned += inside
-        # Not where a set of tied points is complete, but where the worst case is reached.
-        worst = int(np.argmax(table["low"] <= table["low"].iloc[-1] + 1e-12))
-        capped += inside and abs(last - worst) <= 1
-    assert turned > 5
-    assert capped > 1
-
-
 def test_a_value_that_is_the_last_bound_is_reached():
     """The distance to it is the bound's, up to rounding, which decided in one of four cases."""
     rng = np.random.default_rng(7)

@@ -175,7 +175,7 @@ def told(drawn, a=True, b=True):
 
 def test_known_propensities_take_the_place_of_fitted_ones():
     """A linear learner misses with its own (P4, experiment 1), with the true ones as it should."""
-    missed, draws, truth = np.zeros(2, int), 50, true_difference()
+    missed, draws, truth = np.zeros(2, int), 30, true_difference()
     for draw in range(draws):
         drawn = simulate(1000, rng=draw)
         for k, services in enumerate((told(drawn, False, False), told(drawn))):
@@ -204,7 +204,7 @@ def test_what_one_service_tells_changes_nothing_of_the_other():
 
 def test_told_propensities_are_not_clipped_where_the_others_are():
     """A told 0.95 where few answers are left: clipped at the usual 0.067 the estimate is biased."""
-    rng, draws, truth = np.random.default_rng(6), 80, -0.25
+    rng, draws, truth = np.random.default_rng(6), 40, -0.25
     missed, values = 0, []
     for _ in range(draws):
         x = rng.uniform(-1, 1, (200, 1))
@@ -223,7 +223,7 @@ def test_told_propensities_are_not_clipped_where_the_others_are():
 
 def test_a_step_in_the_propensity_is_calibrated_as_in_a_report():
     """No logistic curve: as fitted, 33 of 127 such intervals held the truth."""
-    rng, draws, held, truth = np.random.default_rng(7), 60, 0, -0.035
+    rng, draws, held, truth = np.random.default_rng(7), 30, 0, -0.035
     for _ in range(draws):
         x = rng.uniform(-2, 2, (800, 1))
         v = x[:, 0]
