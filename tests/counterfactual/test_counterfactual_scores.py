@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,17 +144,3 @@ def test_a_threshold_is_met_up_to_rounding(kind):
                 abstained, propensity = abstain(same, threshold=j / 10)
                 assert abstained.tolist() == propensity.tolist() == (k < j).tolist()
     assert abstain([[0.7, 0.3]], threshold=0.7 + 1e-6)[0].all()
-
-
-def test_labels_and_probabilities_of_every_kind():
-    p = [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]
-    labels = [0, 2]
-    exact = score("brier", p, labels)
-    for table in (np.float16(p), pd.DataFrame(p), pd.DataFrame(p).astype("Float32")):
-        for y in (labels, [0.0, 2.0], pd.Series(labels, dtype="Int64"), pd.Categorical(labels)):
-            assert score("brier", table, y).tolist() == exact.tolist()
-    assert score("zero-one", [0.9, 0.2], [True, False]).tolist() == [1, 1]
-    with pytest.raises(ValueError, match="labels"):
-        score("brier", pd.DataFrame(p), pd.Series(labels, index=[1, 0]))
-    with pytest.raises(ValueError, match="labels"):
-        score("brier", p, np.ma.array(labels, mask=[0, 1]))

@@ -16,7 +16,6 @@ from lib.counterfactual import (
     ESTIMATORS,
     Nuisances,
     PositivityWarning,
-    clipping_sensitivity,
     counterfactual_difference,
     counterfactual_score,
     default_clip,
@@ -460,11 +459,6 @@ def test_only_one_fold(learner):
         # The first fold is the first to be fitted: the learners' chance is the same.
         np.testing.assert_array_equal(found[inside], getattr(whole, name)[inside])
         np.testing.assert_array_equal(found, getattr(changed, name))
-        assert np.isfinite(getattr(whole, name)).all()
-    np.testing.assert_array_equal(one.abstained, whole.abstained)
-    np.testing.assert_array_equal(one.scores, whole.scores)
-    last = fit_nuisances(x, s, r, fold, learner, rng=3, only=2)
-    np.testing.assert_array_equal(np.isnan(last.outcome), fold != 2)
 
 
 @pytest.mark.parametrize("learner", ["linear", "forest", "super"])
@@ -513,22 +507,3 @@ def test_a_deterministic_rule_is_warned_of_by_the_name_of_the_classifier(learner
     for seed in range(8):  # warnings are errors: none without cause
         x, s, r = sample(600, np.random.default_rng(1000 + seed))
         counterfactual_score(x, s, r, learner=learner, rng=seed)
-
-
-def test_students_interval_has_the_degrees_of_the_influence_values():
-    """Normal values have about n - 1, heavy ones few."""
-    rng, n = np.random.default_rng(2), 20_000
-    no = np.zeros(n, bool)
-    for s, degrees in ((rng.normal(size=n), n - 1), (rng.random(n) < 0.002, 2 * n * 0.002)):
-        s = 1.5 * s
-        found = estimate_from_nuisances(Nuisances(no, s, np.zeros(n), s))
-        kurtosis = stats.kurtosis(s, fisher=False)
-        assert found.degrees == pytest.approx(min(2 * n / (kurtosis - 1), n - 1))
-        error = found.stderr * math.sqrt(n / (n - 1))
-        half = stats.t.isf(0.025, found.degrees) * error
-        assert found.interval == pytest.approx((found.value - half, found.value + half))
-        p_value = 2 * stats.t.sf(abs(found.value) / error, found.degrees)
-        assert found.p_value == pytest.approx(p_value)
-        assert found.degrees == pytest.approx(degrees, rel=0.3)
-        again = clipping_sensitivity(found, [0.1])
-        assert again.loc[0, ["low", "high"]].tolist() == pytest.approx(found.interval)

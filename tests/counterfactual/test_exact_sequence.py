@@ -109,28 +109,6 @@ def test_point_by_point(target, count):
     assert (found.rho, found.level) == (rho, level)
 
 
-def test_nothing_is_read_where_a_classifier_abstained():
-    drawn = simulate(200, rng=0)
-    pair = pair_of(drawn, np.full((2, 200), 0.7))
-    spoiled = [replace(p, scores=np.where(p.abstained, 9.0, p.scores)) for p in pair]
-    for target in ("sample", "population"):
-        one, other = (exact_sequence(p, 0.2, target=target) for p in (pair, spoiled))
-        assert np.array_equal(one.lower, other.lower)
-
-
-def test_no_interval_knows_later_points():
-    drawn, earlier = simulate(200, rng=0), 120
-    pair = pair_of(drawn, np.full((2, 200), 0.7))
-    cut = [
-        Nuisances(*(part[:earlier] for part in (p.abstained, p.scores, p.propensity, p.outcome)))
-        for p in pair
-    ]
-    for target in ("sample", "population"):
-        whole = exact_sequence(pair, 0.2, target=target, planned=200)
-        part = exact_sequence(cut, 0.2, target=target, planned=200)
-        assert np.allclose(whole.lower[:earlier], part.lower)
-
-
 def drift(rng, n, floor):
     """A score that falls with time and, against B, with A's last answer; a useless guess."""
     r, s = np.zeros((2, n), bool), np.zeros((2, n))

@@ -171,31 +171,6 @@ def test_features_and_targets_that_do_not_vary():
     assert np.isfinite(huge.predict(x * 1e300 * 1.7)).all()
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-7, 1e300])
-def test_units_do_not_matter(scale):
-    """Bit for bit, where the unit is a power of two."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
-    unit = 2.0 ** np.round(np.log2(scale))
-    first = ForestRegressor(5, random_state=1).fit(x, y)
-    second = ForestRegressor(5, random_state=1).fit(x * unit, y)
-    np.testing.assert_array_equal(first._out_of_bag(), second._out_of_bag())
-    np.testing.assert_array_equal(first.predict(x + 0.1), second.predict((x + 0.1) * unit))
-    other = ForestRegressor(5, random_state=1).fit(x * scale, y)
-    np.testing.assert_allclose(other._out_of_bag(), first._out_of_bag())
-    shifted = ForestRegressor(5, random_state=1).fit(x + 2.0**20, y)
-    np.testing.assert_allclose(shifted._out_of_bag(), first._out_of_bag())
-
-
-@pytest.mark.parametrize("unit", [1e-100, 3.0])
-def test_units_of_targets_do_not_matter(unit):
-    """Nor which of two equally good splits comes out larger by rounding."""
-    rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200) / 2
-    first, second = (ForestRegressor(5, random_state=1).fit(x, z) for z in (y, unit * y))
-    np.testing.assert_allclose(second._out_of_bag() / unit, first._out_of_bag())
-
-
 def test_a_recoding_that_keeps_the_order_keeps_the_trees():
     """Thresholds are half way between values: trees of seen points alone are the same."""
     rng = np.random.default_rng(0)

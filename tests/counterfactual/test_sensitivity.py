@@ -424,21 +424,6 @@ def test_a_value_that_is_the_last_bound_is_reached():
             assert breakdown_share(estimate, last[end], interval=False) <= 1
 
 
-def test_classifier_against_itself_and_exchanged():
-    rng = np.random.default_rng(8)
-    one, other = (noisy(rng, 250).nuisances[0] for _ in range(2))
-    table = contamination_bounds(estimate_from_nuisances([one, one], clip=0.1), SHARES)
-    assert table["low"].to_numpy() == pytest.approx(-table["high"].to_numpy())
-    assert table[["low", "high"]].iloc[0].tolist() == pytest.approx([0] * 2)
-    # That 250 equal answers are equal does not say that all are.
-    assert table["ci_low"].iloc[0] < -0.01 < 0.01 < table["ci_high"].iloc[0]
-    assert table["high"].iloc[-1] == pytest.approx(one.abstained.mean())
-    assert breakdown_share(estimate_from_nuisances([one, one], clip=0.1)) == 0
-    a_b = contamination_bounds(estimate_from_nuisances([one, other], clip=0.1), SHARES)
-    b_a = contamination_bounds(estimate_from_nuisances([other, one], clip=0.1), SHARES)
-    assert a_b[["low", "ci_low"]].to_numpy() == pytest.approx(-b_a[["high", "ci_high"]].to_numpy())
-
-
 def test_a_classifier_that_always_answers_only_moves_the_bounds_of_the_other():
     rng = np.random.default_rng(9)
     s = rng.random(200)

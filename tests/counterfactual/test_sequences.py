@@ -129,21 +129,6 @@ def test_miscoverage_from_few_values_and_near_one(mean):
     assert alone > most if 0.97 < mean < 0.994 else alone < 2 * ALPHA  # so that the test can fail
 
 
-def test_the_printed_formula_breaks_the_level():
-    """P4's slide, in both readings of its variance; with the variance inside and rho it is ours."""
-    x, mean = bernoulli(np.random.default_rng(7))
-    n, error, variance = running(x[:200], mean)
-    for read in (variance, variance / n):
-        inside = (2 * n * read + 1) / n**2 * np.log(np.sqrt(n * read + 1) / ALPHA)
-        assert (error > variance * inside).any(axis=1).mean() > 0.5
-    mean_of = x[0].cumsum()[START - 1 :] / n
-    rho, v = 0.3, variance[0] + (mean_of**2 + (1 - mean_of) ** 2) / n  # 0 and 1 once more
-    inside = 2 * (n * rho**2 * v + 1) / (n * rho) ** 2
-    inside = inside * np.log(np.sqrt(n * rho**2 * v + 1) / ALPHA)
-    last = confidence_sequence(x[0], rho=float(rho * np.sqrt(v[-1])))
-    assert math.sqrt(inside[-1]) == pytest.approx((last.upper - last.lower)[-1] / 2)
-
-
 @pytest.mark.parametrize("mean", [0.5, 0.85, 0.98, 0.995])
 def test_with_the_range_the_level_holds_from_few_values_and_near_one(mean):
     x = np.random.default_rng(9).random((600, 800)) < mean

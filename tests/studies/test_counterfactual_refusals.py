@@ -5,13 +5,10 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
-from lib import data
 from lib.counterfactual import exact_sequence, influence_values
 from lib.counterfactual.sequential import predictable_nuisances
 from lib.studies.counterfactual import refusals as studies
 from lib.studies.counterfactual.classifiers import simulate
-
-FILES = ("suitability/fmow_ERM_0", "suitability/fmow_IRM_0", "sst2/train", "sst2_sentences/test")
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +63,3 @@ def test_groups_are_parts_of_the_whole(trial):
         mean = sum(part[name] * part["points"] for part in parts) / 300
         assert whole[name] == pytest.approx(mean)
     assert (whole["low"], whole["high"]) == overall.interval
-
-
-@pytest.mark.skipif(not all(map(data.available, FILES)), reason="the data are not here")
-def test_real_trials():
-    images = studies.satellite_images(900, np.random.default_rng(0))
-    years = images.groups.astype(int)
-    assert (np.diff(years) >= 0).all()
-    assert (years.min(), years.max()) == (2006, 2017)
-    assert abs(len(years) - 900) < 10
-    assert len(studies.satellite_images(100_000, np.random.default_rng(0)).groups) == 64_833
-    texts = studies.sentences(4000, 1000)
-    assert len(texts.groups) == 2688  # 872 and 1,821 without five that are training phrases
-    for trial in (images, texts):
-        for pi in trial.propensities:
-            assert ((pi > 0.04) & (pi < 0.81)).all()
-        assert all(set(np.unique(s)) == {0.0, 1.0} for s in trial.scores)
-        assert all(0.4 < s.mean() < 0.9 for s in trial.scores)

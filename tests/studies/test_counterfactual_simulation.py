@@ -194,29 +194,6 @@ def test_tables_of_known_results(runs, monkeypatch):
     assert table["stderr"].to_numpy() == pytest.approx(half / Z)
 
 
-@pytest.mark.slow
-def test_forests_are_nearly_valid_and_linear_models_are_not(runs):
-    """Experiment 1 at n = 500 with forests, and at 2000 with linear learners."""
-    cells = {
-        "forest": repetitions(500, "forest", 40, seed=1),
-        "linear": repetitions(2000, "linear", 12, seed=1),
-    }
-    run_here(cells, runs)
-    table = run_cells(cells).set_index(["cell", "estimator"])
-    forest, linear = table.loc["forest"], table.loc["linear"]
-    assert forest.loc["dr", "population_miscoverage"] <= 0.25
-    assert forest.loc["dr", "miscovered"] <= stats.binom.ppf(0.999, 40, 0.05)
-    assert forest.loc["dr", "width"] < 0.65 * forest.loc["ipw", "width"]
-    assert forest.loc["plug-in", "miscoverage"] > 0.5
-    # Both models are wrong: the doubly robust interval, too, is in the wrong place.
-    assert linear.loc["dr", "population_miscovered"] >= 10
-    assert linear.loc["plug-in", "population_miscovered"] == 12
-    assert linear.loc["dr", "bias"] < -4 * linear.loc["dr", "spread"]
-    assert linear.loc["dr", "width"] == pytest.approx(0.043, abs=0.003)  # as P4 prints
-    assert linear.loc["plug-in", "width"] == pytest.approx(0.002, abs=0.001)
-    assert linear.loc["ipw", "width"] == pytest.approx(0.090, abs=0.003)
-
-
 @pytest.mark.parametrize("level", [0.8, 0.95])
 @pytest.mark.parametrize(("count", "n"), [(0, 1), (40, 40), (3, 40)])
 def test_share_interval_is_clopper_pearsons(count, n, level):

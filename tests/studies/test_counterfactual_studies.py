@@ -5,16 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
-from lib.counterfactual import confidence_sequence, estimate_from_nuisances, influence_values
+from lib.counterfactual import confidence_sequence, influence_values
 from lib.studies.counterfactual.classifiers import simulate, true_difference
-from lib.studies.counterfactual.tables import (
-    claims_of_cells,
-    metrics_comparison,
-    oracle_nuisances,
-    sequence_study,
-)
+from lib.studies.counterfactual.tables import claims_of_cells, oracle_nuisances, sequence_study
 
 Z = 1.959963984540054
 PREFIX = "P4-E1-"
@@ -76,54 +70,6 @@ def test_claims_of_cells():
     for estimator in ("dr", "plug-in"):
         assert found[f"P4-E1-super-{estimator}"] == "no repetitions with super in this profile"
     assert claims_of_cells(results, {}, PREFIX) == {}
-
-
-@pytest.mark.parametrize(("estimator", "level"), [("dr", 0.8), ("ipw", 0.95)])
-def test_metrics_comparison_by_hand(estimator, level):
-    drawn = simulate(400, epsilon=0.3, rng=2)
-    difference = estimate_from_nuisances(
-        oracle_nuisances(drawn), estimator=estimator, clip=0.25, level=level
-    )
-    z = stats.norm.isf((1 - level) / 2)
-    table = metrics_comparison(drawn, difference, 0.6).set_index("metric")
-    columns = []
-    for k in range(2):
-        s, r = drawn.scores[k], drawn.abstained[k]
-        mu = difference.nuisances[k].outcome
-        weight = np.where(r, 0, 1 / np.maximum(1 - drawn.propensities[k], 0.25))
-        psi = {"dr": mu + weight * (np.where(r, 0, s) - mu), "ipw": weight * np.where(r, 0, s)}[
-            estimator
-        ]
-        values = {
-            "coverage": 1.0 - r,
-            "selective score": s[~r],
-            "Chow's score": np.where(r, 0.6, s),
-            "classification quality, estimated": np.where(r, 1, 2 * s) - psi,
-            "counterfactual score, estimated": psi,
-        }
-        columns.append(
-            {name: (np.mean(v), z * np.std(v) / math.sqrt(len(v))) for name, v in values.items()}
-            | {
-                "classification quality, oracle": (np.where(r, 1 - s, s).mean(), math.nan),
-                "counterfactual score, oracle": (s.mean(), math.nan),
-            }
-        )
-    assert table.index.tolist() == list(columns[0])
-    assert table.columns.tolist() == ["A", "A ±", "B", "B ±", "A − B"]
-    for name, row in zip(table.index, table.to_numpy(), strict=True):
-        (a, a_half), (b, b_half) = columns[0][name], columns[1][name]
-        assert row[[0, 2, 4]] == pytest.approx([a, b, a - b], abs=1e-12), name
-        # Half the width is the normal one up to what few errors cost: bounds, and Student's.
-        halves = np.array([a_half, b_half])
-        assert (np.isnan(halves) | (0.95 * halves < row[[1, 3]])).all(), name
-        assert (np.isnan(halves) | (row[[1, 3]] < 1.2 * halves)).all(), name
-    oracles = table.index.str.endswith("oracle")
-    assert oracles.tolist() == [False] * 5 + [True] * 2
-    assert table[["A ±", "B ±"]].isna().to_numpy().tolist() == [[o, o] for o in oracles]
-    # The difference of the table's estimates is the estimate, and the oracle's is the oracle's.
-    assert table.loc["counterfactual score, estimated", "A − B"] == pytest.approx(difference.value)
-    oracle = table.loc["counterfactual score, oracle", "A − B"]
-    assert oracle == pytest.approx(drawn.oracle_difference)
 
 
 def test_sequence_study_by_hand():
