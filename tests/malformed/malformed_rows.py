@@ -61,7 +61,7 @@ ALLOWED = re.compile(
     |suitability\.labelling_probabilities-strata:.*
     |suitability\.EProcess\.update-values:\ (empty|a\ number)
     |audit\.(AttackCurve\.tpr|gaussian_fnr)-fpr:\ (empty|two-dimensional|a\ number)
-    |audit\.\w+\.score-observed:\ (empty|two-dimensional|a\ number|infinite)
+    |audit\.(LiRA\.score-observed:\ empty|Threshold\.score-observed:\ (empty|two-.*|a\ .*|infinite))
     |audit\.(insert_canaries-n:\ 0|Canaries\.apply-labels:\ (negative|empty))
     |audit\.single_label_guesses-threshold:.*
     |counterfactual\.fit_nuisances-fold:\ negative
