@@ -91,7 +91,7 @@ add(
     others=(2.5, "3"),
 )
 add("audit.trials_needed", dict(epsilon=1.0, delta=1e-05), epsilon=(-1.0, INF, 1000.0, *NUMBER))
-wrong = dict(correct=OFTEN, guesses=OFTEN, canaries=(0, 2.5, "3"), fixed=())
+wrong = dict(correct=OFTEN, guesses=OFTEN, canaries=(0, 2.5, "3"))
 add("audit.one_run_epsilon", ONE_RUN, **wrong)
 add("audit.one_run_p_value", dict(**ONE_RUN, epsilon=1.0), **wrong)
 scores = dict(scores=[[3.0, 1, -1, -2]], members=[[True, False, True, False]], guesses=2)
