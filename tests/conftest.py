@@ -64,7 +64,7 @@ LONGEST = (
     "data/test_data_cli.py",
     "studies/test_system.py",
     "selective/test_uncertainty.py",
-    "counterfactual/test_counterfactual_simulation.py",
+    "studies/test_counterfactual_simulation.py",
     "studies/test_simulation.py",
     "faults/test_faults_disk.py",
     "counterfactual/test_estimate.py",
@@ -78,11 +78,8 @@ LONGEST = (
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
     "audit/test_jax_privacy.py",
-    "counterfactual/test_counterfactual_studies.py",
     "counterfactual/test_doubleml.py",
-    "counterfactual/test_efficiency.py",
     "counterfactual/test_learners.py",
-    "counterfactual/test_scenarios.py",
     "suitability/test_experiment.py",
     "suitability/test_studies.py",
     "suitability/test_study_panel.py",

@@ -84,6 +84,8 @@ class LiRA:
         same_rows(shadows=shadows, members=members)
         shadows, members = _real(shadows, "s")[:, None], as_array("members", members)
         observed = _observed(observed)
+        if observed.ndim != 1:
+            raise ValueError(f"observed must be of shape (m,), got shape {observed.shape}")
         if np.isinf(observed).any():
             raise ValueError(
                 f"observed must be finite for LiRA, got {int(np.isinf(observed).sum())} infinite"

@@ -79,6 +79,7 @@ def one_run_p_value(
     0.0716
     """
     _check(correct, guesses, canaries)
+    require_choice("fixed", fixed, (False, True))
     delta = check_delta(delta)
     require_number("epsilon", epsilon, at_least=0)
     rate = float(special.expit(epsilon))
@@ -169,6 +170,7 @@ def one_run_epsilon(
     2.46
     """
     _check(correct, guesses, canaries)
+    require_choice("fixed", fixed, (False, True))
     delta, level = check_delta(delta), as_number("level", level, 0, 1)
     require_choice("family", family, (None, "gaussian"))
     if family:

@@ -1,11 +1,9 @@
-"""The efficiency bound, mixed estimation, and the studies of both."""
+"""The efficiency bound, and mixed estimation."""
 
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from scipy import stats
 
 from lib.counterfactual import (
@@ -19,8 +17,7 @@ from lib.counterfactual import (
 )
 from lib.counterfactual.efficiency import mix
 from lib.studies.counterfactual import stress
-from lib.studies.counterfactual.classifiers import FLIP, simulate, true_difference
-from lib.studies.counterfactual.figures import plot_leak
+from lib.studies.counterfactual.classifiers import simulate, true_difference
 from lib.studies.counterfactual.tables import oracle_nuisances
 
 FIT = {"learner": "linear", "clip": 0.2}
@@ -29,9 +26,6 @@ FIT = {"learner": "linear", "clip": 0.2}
 def binomial_limit(n, p=0.05):
     """Misses beyond which a 95% interval errs too often, at one in a thousand."""
     return stats.binom.isf(1e-3, n, p)
-
-
-# ------------------------------------------------------------------ the bound
 
 
 def test_bound_by_hand():
@@ -52,7 +46,7 @@ def test_bound_is_the_variance_of_the_influence_values_of_an_oracle():
 
 
 def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level():
-    n, repeated, truth = 500, 400, true_difference()
+    n, repeated, truth = 500, 300, true_difference()
     found = [
         estimate_from_nuisances(oracle_nuisances(simulate(n, rng=k)), clip=0.2)
         for k in range(repeated)
@@ -62,25 +56,6 @@ def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level():
     assert low < times < high
     missed = sum(not one.interval[0] <= truth <= one.interval[1] for one in found)
     assert missed <= binomial_limit(repeated)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], [], []), "propensities must be those of one classifier or of two, got 0"),
-        (([[0.5]], [[0.5]] * 2, [[0.2]]), "outcomes must be of as many classifiers, 1, got 2"),
-        (([[1.0]], [[0.5]], [[0.2]]), r"propensities must be in \[0, 1\), got 1"),
-        (([[0.5]], [[0.5]], [[-0.2]]), "variances must be at least 0, got -0.2"),
-        (([[0.5]], [[0.5, 1.0]], [[0.2]]), "outcomes must be of shape"),
-        (([[0.5]] * 2, [[0.5]] * 2, [[0.2]] * 2, [0.1, 0.1]), "covariance must be of shape"),
-    ],
-)
-def test_bound_refuses(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        efficiency_bound(*arguments)
-
-
-# ------------------------------------------------------------------ mixed estimation
 
 
 def test_weights_at_their_ends_are_the_two_estimates():
@@ -102,7 +77,7 @@ def test_own_weight_is_the_best_on_these_data():
     drawn = simulate(400, rng=3)
     (a, b), (r, s) = drawn.scores, drawn.abstained
     best = mixed_difference(drawn.X, a, r, b, s, rng=1, **FIT)
-    for weight in np.linspace(0, 1, 11):
+    for weight in np.linspace(0, 1, 5):
         other = mixed_difference(drawn.X, a, r, b, s, weight=weight, rng=1, **FIT)
         assert best.stderr <= other.stderr + 1e-12
     assert best.estimator == "mixed"
@@ -126,7 +101,7 @@ def test_it_needs_points_that_both_answered():
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.5])
 def test_with_the_true_nuisance_functions_it_keeps_its_level_and_is_narrower(epsilon):
-    missed, widths, repeated = 0, [], 300
+    missed, widths, repeated = 0, [], 200
     truth = true_difference("shifted", 0.05)
     for k in range(repeated):
         drawn = simulate(800, "shifted", epsilon, 0.05, rng=k)
@@ -143,83 +118,3 @@ def test_with_the_true_nuisance_functions_it_keeps_its_level_and_is_narrower(eps
         widths.append(found.stderr / estimate_from_nuisances(pair, clip=epsilon).stderr)
     assert missed <= binomial_limit(repeated)
     assert np.mean(widths) < 0.9
-
-
-# ------------------------------------------------------------------ the studies
-
-
-def test_variances_in_multiples_of_the_bound():
-    results = pd.DataFrame(
-        {
-            "learner": ["forest"],
-            "estimator": ["dr"],
-            "repetitions": [30],
-            "n": [2000],
-            "spread": [0.02],
-            "bias": [-0.01],
-        }
-    )
-    fresh = results.assign(estimator="ipw")
-    row = stress.bound_table({"fitted": results, "fresh": fresh}, 0.5).iloc[0]
-    total = 0.02**2 * 30 * 2000 / 0.5
-    assert row["fitted"] == pytest.approx(total / 29)
-    assert row["fitted, low"] == pytest.approx(total / stats.chi2.ppf(0.975, 29))
-    assert row["fitted, high"] == pytest.approx(total / stats.chi2.ppf(0.025, 29))
-    assert row["bias"] == pytest.approx(-0.01 / math.sqrt(0.5 / 2000))
-    assert row.filter(like="fresh").isna().all()  # of another estimator
-
-
-def means(study, setting, learner, count):
-    """Means over repetitions of one setting, in this process."""
-    found = stress.Stress(study, setting, learner, 0, count, 0).execute(None).arrays
-    return {name: values.mean() for name, values in found.items()}
-
-
-def test_errors_meet_where_edges_do():
-    apart, met = (means("edges", (400, near), "forest", 30) for near in (0.1, 0.2))
-    assert met["product"] > apart["product"] + 0.5
-    assert met["bias"] == pytest.approx(met["product"], abs=4 / math.sqrt(30))
-    assert max(apart["missed, known"], met["missed, known"]) <= binomial_limit(30) / 30
-
-
-def test_what_leaks_is_not_missing_at_random():
-    clean, leaked = (means("leak", (800, share), "linear", 60) for share in (0.0, 1.0))
-    assert clean["missed"] <= binomial_limit(60) / 60
-    assert leaked["missed"] == 1
-    # Who abstains by the answer itself shows right ones at 0.8, wrong ones at 0.2.
-    shown = 0.8 * (1 - FLIP) / (0.8 * (1 - FLIP) + 0.2 * FLIP)
-    assert leaked["bias"] == pytest.approx(shown - (1 - FLIP), abs=0.01)
-
-
-def test_figure_of_leaks_shows_bias_and_exact_intervals():
-    results = pd.DataFrame(
-        {
-            "leaked": [0.0, 1.0],
-            "repetitions": [20, 20],
-            "missed": [0.05, 1.0],
-            "bias": [0.01, 0.1],
-            "width": [0.04, 0.02],
-        }
-    )
-    figure = plot_leak(results)
-    estimate, misses = (ax.get_lines()[0] for ax in figure.axes)
-    assert estimate.get_ydata().tolist() == [0.01, 0.1]
-    assert misses.get_ydata().tolist() == [0.05, 1.0]
-    (band,), (rates,) = (ax.collections for ax in figure.axes)
-    heights = {round(float(y), 9) for y in band.get_paths()[0].vertices[:, 1]}
-    assert {-0.01, 0.03, 0.09, 0.11} <= heights
-    lowest = min(rates.get_paths()[0].vertices[:, 1])
-    assert lowest == pytest.approx(stats.binomtest(1, 20).proportion_ci(0.95, "exact").low)
-    plt.close(figure)
-
-
-def test_repetitions_do_not_hang_on_their_jobs(tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    setting = ("mixed", (200, "shifted", 0.05, 0.5), "linear")
-    whole = stress.Stress(*setting, 0, 4, 0).execute(None).arrays
-    parts = [stress.Stress(*setting, first, 2, 0).execute(None).arrays for first in (0, 2)]
-    for name, values in whole.items():
-        assert np.concatenate([part[name] for part in parts]).tolist() == values.tolist()
-    table = stress.run_stress(setting[0], [setting[1]], setting[2], 4, seed=0)
-    assert table.loc[0, "width, mixed"] == pytest.approx(whole["width, mixed"].mean())
-    assert table.loc[0, "experiment"] == "shifted"

@@ -1,23 +1,21 @@
-"""Estimates by brute force, on known truths, and on input that must not be taken."""
+"""Estimates by brute force and on known truths."""
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from lib.counterfactual import (
     ESTIMATORS,
     Nuisances,
     PositivityWarning,
-    clipping_sensitivity,
     counterfactual_difference,
     counterfactual_score,
     default_clip,
@@ -66,22 +64,15 @@ def cells(n, rng):
     return x[:, None].astype(float), (rng.random(n) < mean[x]).astype(float), r
 
 
-def random_nuisances(rng, n=50):
-    return Nuisances(rng.random(n) < 0.4, rng.normal(size=n), rng.random(n), rng.normal(size=n))
-
-
 def same(a, b):
     """Equal to the last bit."""
-    fields = ("value", "stderr", "interval", "p_value", "level", "clip")
     for first, second in zip(a.nuisances, b.nuisances, strict=True):
-        for name in ("abstained", "scores", "propensity", "outcome"):
-            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+        for name, values in vars(first).items():
+            np.testing.assert_array_equal(values, getattr(second, name))
     np.testing.assert_array_equal(a.influence, b.influence)
-    assert [getattr(a, f) for f in fields] == [getattr(b, f) for f in fields]
+    for name in ("value", "stderr", "interval", "p_value", "level", "clip"):
+        np.testing.assert_equal(getattr(a, name), getattr(b, name))
     assert str(a.diagnostics) == str(b.diagnostics)
-
-
-# ---------------------------------------------------------------- scores at abstentions
 
 
 class Untouchable:
@@ -98,12 +89,12 @@ class Untouchable:
 def poisoned(scores, abstained, poison):
     values = scores.astype(object if not isinstance(poison, float) else float)
     values[abstained] = [poison] * int(abstained.sum())
+    values.setflags(write=False)  # the caller keeps his arrays
     return values
 
 
 @pytest.mark.parametrize(
-    ("learner", "estimator"),
-    [*(("linear", e) for e in ESTIMATORS), ("forest", "dr"), ("super", "dr")],
+    ("learner", "estimator"), [*(("linear", e) for e in ESTIMATORS), ("forest", "dr")]
 )
 def test_scores_at_abstentions_are_not_read(learner, estimator):
     x, s, r = sample(60, np.random.default_rng(0))
@@ -112,75 +103,89 @@ def test_scores_at_abstentions_are_not_read(learner, estimator):
     one = counterfactual_score(x, s, r, **options)
     two = counterfactual_difference(x, s, r, t, q, **options)
     for poison in (math.nan, math.inf, 1e300, None, Untouchable()):
-        same(one, counterfactual_score(x, poisoned(s, r, poison), r, **options))
-        if learner != "super":
-            a, b = poisoned(s, r, poison), poisoned(t, q, poison)
-            same(two, counterfactual_difference(x, a, r, b, q, **options))
-
-
-def test_scores_at_abstentions_are_not_read_from_other_containers():
-    x, s, r = sample(60, np.random.default_rng(0))
-    one = counterfactual_score(x, s, r, learner="linear", rng=3)
-    masked = np.ma.array(poisoned(s, r, math.nan), mask=r)
-    with pytest.raises(ValueError, match=r"scores must .*masked"):
-        counterfactual_score(x, masked, r, learner="linear", rng=3)
-    held = (masked.filled(math.nan), *(poisoned(s, r, v).tolist() for v in (math.nan, None)))
-    for values in held:
-        same(one, counterfactual_score(x, values, r, learner="linear", rng=3))
-    with np.errstate(all="raise"):
-        same(one, counterfactual_score(x, poisoned(s, r, math.inf), r, learner="linear", rng=3))
-
-
-def test_the_caller_keeps_his_arrays():
-    x, s, r = sample(60, np.random.default_rng(0))
-    s = poisoned(s, r, math.nan)
-    for array in (x, s, r):
-        array.setflags(write=False)
-    estimate = counterfactual_score(x, s, r, learner="linear", rng=3)
-    assert not np.shares_memory(estimate.nuisances[0].scores, s)
-
-
-# ---------------------------------------------------------------- by brute force
+        held = poisoned(s, r, poison)
+        same(one, counterfactual_score(x, held, r, **options))
+        same(two, counterfactual_difference(x, held, r, poisoned(t, q, poison), q, **options))
+    same(one, counterfactual_score(x, held.tolist(), r, **options))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("clip", [0.01, 0.2, 0.7, None])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_estimates_follow_the_paper(estimator, clip, level):
-    rng = np.random.default_rng(5)
-    a, b = random_nuisances(rng), random_nuisances(rng)
-    used = 5 / (math.sqrt(50) * math.log(50)) if clip is None else clip
-    used = min(0.2, used) if clip is None else used
+    rng, n = np.random.default_rng(5), 50
+    pair = [
+        Nuisances(rng.random(n) < 0.4, rng.normal(size=n), rng.random(n), rng.normal(size=n))
+        for _ in "ab"
+    ]
+    used = 5 / (math.sqrt(n) * math.log(n)) if clip is None else clip
     values = []
-    for known in (a, b):
+    for known in pair:
         row = []
-        for r, s, pi, mu in zip(
-            known.abstained, known.scores, known.propensity, known.outcome, strict=True
-        ):
+        for r, s, pi, mu in zip(*vars(known).values(), strict=True):
             weight = 0.0 if r else 1 / (1 - min(pi, 1 - used))
             row.append({"dr": mu + weight * (s - mu), "ipw": weight * s, "plug-in": mu}[estimator])
         values.append(np.array(row))
         np.testing.assert_allclose(influence_values(known, estimator, used), row, rtol=1e-12)
-    for given, expected in ((a, values[0]), ((a,), values[0]), ((a, b), values[0] - values[1])):
+    for given, expected in ((pair[0], values[0]), (pair, values[0] - values[1])):
         found = estimate_from_nuisances(given, estimator=estimator, clip=clip, level=level)
-        mean = sum(expected) / 50
-        stderr = math.sqrt(sum((v - mean) ** 2 for v in expected) / 50 / 50)
-        squares = (expected - mean) ** 2
-        degrees = min(2 * 50 * squares.mean() ** 2 / squares.var(), 49)
-        half = stats.t.ppf(0.5 + level / 2, degrees) * stderr * math.sqrt(50 / 49)
         np.testing.assert_allclose(found.influence, expected, rtol=1e-12)
-        assert found.value == pytest.approx(mean, rel=1e-12)
-        assert found.stderr == pytest.approx(stderr, rel=1e-12)
+        mean, squares = expected.mean(), (expected - expected.mean()) ** 2
+        stderr = math.sqrt(squares.mean() / n)
+        assert (found.value, found.stderr) == pytest.approx((mean, stderr), rel=1e-12)
         if estimator == "plug-in":  # the spread of predictions says nothing of their error
             assert np.isnan([*found.interval, found.p_value]).all()
-        else:
-            assert found.interval == pytest.approx((mean - half, mean + half), rel=1e-9)
-            t = abs(mean) / stderr / math.sqrt(50 / 49)
-            assert found.p_value == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9)
-        assert (found.clip, found.level, found.estimator) == (used, level, estimator)
-        assert len(found.nuisances) == len(found.diagnostics) == (2 if given is not a else 1) or (
-            given == (a,)
-        )
+            continue
+        degrees = min(2 * n * squares.mean() ** 2 / squares.var(), n - 1)
+        error = stderr * math.sqrt(n / (n - 1))
+        half = stats.t.ppf(0.5 + level / 2, degrees) * error
+        assert found.interval == pytest.approx((mean - half, mean + half), rel=1e-9)
+        p_value = 2 * stats.t.sf(abs(mean) / error, degrees)
+        assert found.p_value == pytest.approx(p_value, rel=1e-9)
+
+
+def test_influence_values_by_hand():
+    """Unclipped by default; where it abstained a propensity of 1 is no matter, elsewhere it is."""
+    r, s = np.array([True, False, False, False]), np.array([0.0, 1.0, 2.0, 4.0])
+    outcome = np.array([3.0, 4, 5, 6])
+    known = Nuisances(r, s, np.array([1.0, 0.5, 0.9, 0.0]), outcome)
+    assert influence_values(known, "ipw") == pytest.approx([0.0, 2.0, 20.0, 4.0])
+    assert influence_values(known, "ipw", 0.25) == pytest.approx([0.0, 2.0, 8.0, 4.0])
+    assert influence_values(known, clip=0.25) == pytest.approx([3.0, -2.0, -7.0, 4.0])
+    with pytest.raises(ValueError, match=r"clip .* 2 of them"):
+        influence_values(replace(known, propensity=np.array([1.0, 1.0, 1.0, 0.5])))
+    never = Nuisances(np.zeros(4, bool), s, np.full(4, 0.5), outcome)
+    for estimator in ESTIMATORS:
+        values = influence_values(never, estimator, 0.1)
+        assert values.tolist() == s.tolist()
+        assert not np.shares_memory(values, never.scores)
+    assert not np.shares_memory(influence_values(known, "plug-in"), known.outcome)
+
+
+def test_clips_and_folds_by_their_formulas():
+    for n in (2, 30, 31, 32, 33, 40, 1000):
+        assert default_clip(n) == pytest.approx(min(0.2, 5 / (math.sqrt(n) * math.log(n))))
+    assert default_clip(1) == 0.2
+    shuffled = np.random.default_rng(5).permutation([0, 1, 2, 0, 1, 2, 0])
+    assert fold_numbers(7, 3, 5).tolist() == shuffled.tolist()
+    assert sorted(fold_numbers(3, 3, 0)) == [0, 1, 2]
+
+
+def test_equal_values_do_not_say_that_all_are_equal():
+    half, r = np.full(3, 0.5), np.array([True, False, False])
+    still = Nuisances(r, np.zeros(3), half, np.zeros(3))
+    found = estimate_from_nuisances(still)
+    assert (found.value, found.stderr, found.p_value, found.interval[0]) == (0, 0, 1, 0)
+    assert found.interval[1] > 0.9
+    one = Nuisances(np.zeros(3, bool), half, np.zeros(3), half)
+    found = estimate_from_nuisances(one)
+    assert (found.value, found.stderr) == (0.5, 0)
+    assert np.isnan([*found.interval, found.p_value]).all()
+    found = estimate_from_nuisances(one, score_range=(0, 1))
+    assert 0 < found.interval[0] < 0.2
+    assert 0.8 < found.interval[1] < 1
+    assert found.p_value == 0  # a score of 0.5 was seen, and none is below 0
+    assert estimate_from_nuisances([one, still]).value == 0.5
 
 
 def test_the_difference_has_the_difference_of_influence_values_on_the_same_folds():
@@ -202,31 +207,21 @@ def test_the_difference_has_the_difference_of_influence_values_on_the_same_folds
 
 def test_a_classifier_equals_itself():
     x, s, r = sample(200, np.random.default_rng(0))
-    same_folds = counterfactual_difference(x, s, r, s, r, learner="linear", rng=0)
-    assert (same_folds.value, same_folds.stderr, same_folds.p_value) == (0.0, 0.0, 1.0)
-    assert not same_folds.influence.any()
-    fold = fold_numbers(200, 2, 5)
-    pair = [fit_nuisances(x, s, r, fold, "forest", rng=6) for _ in range(2)]
-    again = estimate_from_nuisances(pair)
-    assert (again.value, again.p_value) == (0.0, 1.0)
+    equal = counterfactual_difference(x, s, r, s, r, learner="linear", rng=0)
+    assert (equal.value, equal.stderr, equal.p_value) == (0.0, 0.0, 1.0)
     # 200 equal answers of both do not say that all would be.
-    assert again.interval[0] < -0.02 < 0.02 < again.interval[1]
-    # Forests of their own chance differ.
+    assert equal.interval[0] < -0.02 < 0.02 < equal.interval[1]
     own = counterfactual_difference(x, s, r, s, r, learner="forest", rng=0)
-    assert 0 < abs(own.value) < 4 * own.stderr
+    assert 0 < abs(own.value) < 4 * own.stderr  # forests of their own chance differ
 
 
 def test_estimate_from_nuisances_is_what_the_whole_gives():
     x, s, r = sample(200, np.random.default_rng(0))
-    whole = counterfactual_score(x, s, r, learner="forest", clip=0.1, level=0.8, rng=0)
-    same(whole, estimate_from_nuisances(whole.nuisances, clip=0.1, level=0.8))
     rng = np.random.default_rng(0)
     fold = fold_numbers(200, 2, rng)
     parts = fit_nuisances(x, s, r, fold, "forest", rng=rng)
+    whole = counterfactual_score(x, s, r, learner="forest", clip=0.1, level=0.8, rng=0)
     same(whole, estimate_from_nuisances(parts, clip=0.1, level=0.8))
-
-
-# ---------------------------------------------------------------- known truths
 
 
 @pytest.fixture(scope="module")
@@ -267,8 +262,7 @@ def test_double_robustness(biases, right, unbiased):
         if estimator in unbiased:
             assert abs(bias) < 4 * error, estimator
         else:
-            assert abs(bias) > 10 * error, estimator
-            assert abs(bias) > 0.05, estimator
+            assert abs(bias) > max(10 * error, 0.05), estimator
 
 
 def test_pairs_of_estimators_reach_both_nuisances():
@@ -281,7 +275,6 @@ def test_pairs_of_estimators_reach_both_nuisances():
     assert abs(blind.value - 0.5) > 10 * blind.stderr
     # A classifier as the outcome model gives the mean over its classes.
     tree = counterfactual_score(x, 3 * s - 1, r, learner=(TREES[0], TREES[0]), rng=0)
-    assert abs(tree.value - 0.5) < 4 * tree.stderr
     outcome = counterfactual_score(x, 3 * s - 1, r, learner=TREES, rng=0)
     np.testing.assert_allclose(tree.influence, outcome.influence, atol=1e-9)
 
@@ -308,9 +301,6 @@ def test_coverage_of_the_difference():
     assert rejected / repetitions > 0.3
 
 
-# ---------------------------------------------------------------- folds and repeats
-
-
 @pytest.mark.parametrize("folds", [2, 3, 5])
 def test_nuisances_are_those_of_models_fitted_outside_the_fold(folds):
     x, s, r = sample(101, np.random.default_rng(0))
@@ -328,21 +318,7 @@ def test_nuisances_are_those_of_models_fitted_outside_the_fold(folds):
         np.testing.assert_array_equal(found.outcome[inside], second.predict(x[inside]))
 
 
-@pytest.mark.parametrize("folds", [2, 5])
-def test_no_model_sees_the_point_that_it_predicts(folds):
-    """A memory of the training points would be perfect, on labels that are pure noise."""
-    rng = np.random.default_rng(0)
-    n = 2000
-    x, s, r = rng.random((n, 2)), rng.normal(size=n), rng.random(n) < 0.5
-    memory = KNeighborsClassifier(1), KNeighborsRegressor(1)
-    known = counterfactual_score(x, s, r, learner=memory, folds=folds, clip=0.2, rng=0).nuisances[0]
-    assert abs(np.corrcoef(known.propensity, r)[0, 1]) < 4 / math.sqrt(n)
-    assert abs(np.corrcoef(known.outcome[~r], s[~r])[0, 1]) < 4 / math.sqrt(n / 2)
-    inside = KNeighborsRegressor(1).fit(x[~r], s[~r]).predict(x[~r])
-    assert np.corrcoef(inside, s[~r])[0, 1] == pytest.approx(1)
-
-
-@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize("repeats", [1, 5])
 def test_repeats_by_hand(repeats):
     """Chernozhukov et al. 2018, Definition 3.3, with variances of the estimates."""
     x, s, r = sample(80, np.random.default_rng(0))
@@ -363,25 +339,17 @@ def test_repeats_by_hand(repeats):
     assert len({e.value for e in singles}) == repeats
 
 
-# ---------------------------------------------------------------- chance
-
-
 @pytest.mark.parametrize("learner", ["linear", "forest", "super"])
 def test_same_seed_same_result_and_no_global_state(learner):
     x, s, r = sample(60, np.random.default_rng(0))
+    np.random.seed(5)  # noqa: NPY002
     before = np.random.get_state()  # noqa: NPY002
     first = counterfactual_score(x, s, r, learner=learner, rng=1)
-    np.random.seed(5)  # noqa: NPY002
-    same(first, counterfactual_score(x, s, r, learner=learner, rng=1))
-    same(first, counterfactual_score(x, s, r, learner=learner, rng=np.random.default_rng(1)))
-    np.random.set_state(before)  # noqa: NPY002
-    counterfactual_score(x, s, r, learner=learner, rng=1)
     for a, b in zip(before, np.random.get_state(), strict=True):  # noqa: NPY002
         np.testing.assert_array_equal(a, b)
+    np.random.seed(6)  # noqa: NPY002
+    same(first, counterfactual_score(x, s, r, learner=learner, rng=np.random.default_rng(1)))
     assert counterfactual_score(x, s, r, learner=learner, rng=2).value != first.value
-
-
-# ---------------------------------------------------------------- nobody, everyone, constants
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -390,13 +358,13 @@ def test_who_never_abstains_gets_the_plain_interval(estimator, repeats):
     x, s, _ = sample(50, np.random.default_rng(0))
     never = np.zeros(50, bool)
     found = counterfactual_score(x, s, never, estimator=estimator, repeats=repeats, rng=0)
+    np.testing.assert_array_equal(found.influence, s)
     assert found.value == pytest.approx(s.mean())
     assert found.stderr == pytest.approx(s.std() / math.sqrt(50))
-    np.testing.assert_array_equal(found.influence, s)
-    assert "never abstained" in " ".join(found.diagnostics[0].notes)
-    assert "plain interval" in " ".join(found.diagnostics[0].notes)
-    assert (found.diagnostics[0].coverage, found.diagnostics[0].overlap) == (1.0, 1.0)
-    assert found.diagnostics[0].effective_sample_size == pytest.approx(50)
+    (seen,) = found.diagnostics
+    assert "never abstained" in " ".join(seen.notes)
+    assert (seen.coverage, seen.overlap) == (1.0, 1.0)
+    assert seen.effective_sample_size == pytest.approx(50)
 
 
 def test_only_one_of_two_never_abstains():
@@ -406,49 +374,74 @@ def test_only_one_of_two_never_abstains():
     found = counterfactual_difference(x, t, never, s, r, learner="linear", rng=0)
     other = counterfactual_score(x, s, r, learner="linear", rng=0)
     np.testing.assert_array_equal(found.influence, t - other.influence)
-    assert "never abstained" in " ".join(found.diagnostics[0].notes)
-    assert not found.diagnostics[1].notes
-    mirrored = counterfactual_difference(x, s, r, t, never, learner="linear", rng=0)
-    np.testing.assert_array_equal(mirrored.influence, -found.influence)
-    both = counterfactual_difference(x, s, never, t, never, rng=0)
-    assert both.value == pytest.approx((s - t).mean())
-    assert both.stderr == pytest.approx((s - t).std() / math.sqrt(200))
+    assert [bool(d.notes) for d in found.diagnostics] == [True, False]
 
 
-@pytest.mark.parametrize("learner", ["linear", "forest", "super", "classifiers"])
+@pytest.mark.parametrize("learner", ["linear", "forest", "super", (LogisticRegression(),) * 2])
 @pytest.mark.parametrize("value", [0.0, 0.7])
 def test_constant_scores(learner, value):
     x, _, r = sample(80, np.random.default_rng(0))
-    pair = LogisticRegression(), LogisticRegression()
-    found = counterfactual_score(
-        x,
-        np.where(r, np.nan, value),
-        r,
-        learner=pair if learner == "classifiers" else learner,
-        rng=0,
-    )
-    assert found.value == pytest.approx(value, abs=1e-6)
-    assert found.stderr == pytest.approx(0, abs=1e-6)
+    found = counterfactual_score(x, np.where(r, np.nan, value), r, learner=learner, rng=0)
+    assert (found.value, found.stderr) == pytest.approx((value, 0), abs=1e-6)
     assert math.isnan(found.diagnostics[0].outcome_r2)
 
 
 @pytest.mark.parametrize("learner", ["linear", "forest", "super"])
 def test_few_points(learner):
     rng = np.random.default_rng(0)
-    for n in (2, 3, 4, 5, 7):
-        for _ in range(5 if learner != "super" else 2):
-            x, s, r = rng.random((n, 2)), rng.random(n), rng.random(n) < 0.3
-            with warnings.catch_warnings():
-                # Abstention that a handful of points explains does look deterministic.
-                warnings.simplefilter("ignore", PositivityWarning)
-                try:
-                    found = counterfactual_score(x, s, r, learner=learner, rng=0)
-                except ValueError as error:
-                    assert str(error).startswith("abstained must be False")  # noqa: PT017
-                    continue
-            assert np.isfinite([found.value, found.stderr, found.p_value]).all()
-    with pytest.raises(ValueError, match=r"^folds must be at most the number of points, 1, got 2"):
-        counterfactual_score([[1.0]], [1.0], [False], learner=learner, rng=0)
+    for n in (2, 3, 4, 5, 7, 7):
+        x, s, r = rng.random((n, 2)), rng.random(n), rng.random(n) < 0.3
+        with warnings.catch_warnings():  # a handful of points does look deterministic
+            warnings.simplefilter("ignore", PositivityWarning)
+            try:
+                found = counterfactual_score(x, s, r, learner=learner, rng=0)
+            except ValueError as error:
+                assert "abstained must" in str(error)  # noqa: PT017
+                continue
+        assert np.isfinite([found.value, found.stderr, found.p_value]).all()
+
+
+class Line(RegressorMixin, BaseEstimator):
+    """The line through the first two points."""
+
+    def fit(self, x, y):
+        self.slope_ = (y[1] - y[0]) / (x[1, 0] - x[0, 0])
+        self.zero_ = y[0] - self.slope_ * x[0, 0]
+        return self
+
+    def predict(self, x):
+        return self.zero_ + self.slope_ * x[:, 0]
+
+
+@pytest.mark.parametrize(("outside", "learned"), [([6], False), ([6, 7], True)])
+def test_two_points_of_a_kind_outside_a_fold_are_enough_for_a_model(outside, learned):
+    x, fold = np.arange(12.0)[:, None], np.repeat([0, 1], 6)
+    few = np.isin(np.arange(12), [0, 1, *outside])
+    found = fit_nuisances(x, x[:, 0], few, fold, (LogisticRegression(), Line()), rng=0)
+    inside = found.propensity[fold == 0]
+    assert np.ptp(inside) > 0 if learned else inside.tolist() == [1 / 6] * 6
+    found = fit_nuisances(x, x[:, 0], ~few, fold, (WRONG[0], Line()), rng=0)
+    inside = found.outcome[fold == 0]
+    assert np.ptp(inside) > 0 if learned else inside.tolist() == [6.0] * 6
+
+
+class Backwards(DummyClassifier):
+    """Classes in the other order."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_, self.class_prior_ = self.classes_[::-1], self.class_prior_[::-1]
+        return self
+
+
+def test_the_column_of_abstention_is_found_by_its_class():
+    x, s, r = sample(40, np.random.default_rng(3))
+    fold = fold_numbers(40, 2, 0)
+    found = fit_nuisances(x, s, r, fold, (Backwards(), DummyRegressor()), rng=0)
+    for number in (0, 1):
+        rest = fold != number
+        assert found.propensity[~rest] == pytest.approx(r[rest].mean())
+        assert found.outcome[~rest] == pytest.approx(s[rest & ~r].mean())
 
 
 @pytest.mark.parametrize("learner", ["linear", "forest"])
@@ -466,11 +459,6 @@ def test_only_one_fold(learner):
         # The first fold is the first to be fitted: the learners' chance is the same.
         np.testing.assert_array_equal(found[inside], getattr(whole, name)[inside])
         np.testing.assert_array_equal(found, getattr(changed, name))
-        assert np.isfinite(getattr(whole, name)).all()
-    np.testing.assert_array_equal(one.abstained, whole.abstained)
-    np.testing.assert_array_equal(one.scores, whole.scores)
-    last = fit_nuisances(x, s, r, fold, learner, rng=3, only=2)
-    np.testing.assert_array_equal(np.isnan(last.outcome), fold != 2)
 
 
 @pytest.mark.parametrize("learner", ["linear", "forest", "super"])
@@ -484,146 +472,38 @@ def test_features_that_say_nothing(learner):
         assert found.stderr > 0
 
 
-# ---------------------------------------------------------------- what is refused
-
-
-X, S, R = sample(40, np.random.default_rng(0))
-NAN_S = np.where(R, 0.0, S)
-NAN_S[np.flatnonzero(~R)[1]] = np.nan
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, 1.5])
-def test_a_level_is_below_one(level):
-    x, s, r = sample(40, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"^level must be .* got"):
-        counterfactual_score(x, s, r, learner="linear", level=level, rng=0)
-
-
-@pytest.mark.parametrize("clip", [0.0, 1.0, 1.5])
-def test_a_clip_is_below_one(clip):
-    x, s, r = sample(40, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"^clip must be .* got"):
-        counterfactual_score(x, s, r, learner="linear", clip=clip, rng=0)
-    known = Nuisances(r, s, np.full(40, 0.5), s)
-    with pytest.raises(ValueError, match=r"^clip must be .* got"):
-        estimate_from_nuisances(known, clip=clip)
+ROWS, HALF = np.arange(3) < 1, np.full(3, 0.5)
+KNOWN = Nuisances(ROWS, HALF, HALF, HALF)
+FIT = {"X": [[0.0], [1.0], [2.0]], "scores": HALF, "abstained": ROWS, "rng": 0, "learner": WRONG}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [({"outcome": S[:39]}, r"^outcome must"), ({"propensity": S[:39]}, r"^propensity must")],
+    ("call", "named"),
+    [
+        (lambda: Nuisances(ROWS, HALF, HALF[:2], HALF), "propensity"),
+        (lambda: Nuisances(ROWS, HALF, HALF, HALF[:2]), "outcome"),
+        (lambda: Nuisances(ROWS, HALF, -3 * HALF, HALF), "propensity"),
+        (lambda: influence_values(replace(KNOWN, outcome=HALF * math.inf)), "outcome"),
+        (lambda: estimate_from_nuisances((KNOWN,) * 3), "nuisances"),
+        (lambda: estimate_from_nuisances((KNOWN, Nuisances(*(HALF[:2] > 0.9,) * 4))), "nuisances"),
+        (lambda: fit_nuisances(**FIT, fold=[0, 0.5, 1]), "fold"),
+        (lambda: fit_nuisances(**FIT, fold=[0, 1, 1], only=2), "only"),
+        (lambda: fit_nuisances(**FIT | {"abstained": [1, 1, 0]}, fold=[0, 1, 0]), "abstained"),
+        (lambda: counterfactual_score(**FIT, repeats=2), "repeats"),
+    ],
 )
-def test_nuisances_of_other_lengths_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        Nuisances(**({"abstained": R, "scores": S, "propensity": R, "outcome": S} | change))
-
-
-def test_nuisances_are_read_whatever_holds_them_and_propensities_are_probabilities():
-    """Log-odds gave .376 for .495 without a word; flags as integers other weights."""
-    plain = Nuisances(R, S, np.full(40, 0.25), S)
-    index = np.random.default_rng(0).permutation(40)
-    held = [pd.Series(part, index=index) for part in (R.astype(int), S, plain.propensity, S)]
-    expected = clipping_sensitivity(estimate_from_nuisances(plain), [0.1])
-    found = clipping_sensitivity(estimate_from_nuisances(Nuisances(*held)), [0.1])
-    assert found.equals(expected)
-    for wrong in (-1.5, 25.0):
-        with pytest.raises(ValueError, match=r"^propensity must be probabilities .* got"):
-            Nuisances(R, S, np.full(40, wrong), S)
-
-
-@pytest.mark.parametrize(
-    ("n", "message"), [(0, r"^n must"), (1, r"^folds must be at most the number of points, 1")]
-)
-def test_folds_need_points(n, message):
-    with pytest.raises(ValueError, match=message):
-        fold_numbers(n, 2, rng=0)
-
-
-def test_abstentions_of_another_length_are_refused():
-    with pytest.raises(ValueError, match=r"^abstained must .*39"):
-        fit_nuisances(X, S[:39], R[:39], np.arange(40) % 2, "linear", rng=0)
-
-
-def test_weights_that_would_be_infinite_are_counted():
-    """Of three points with a propensity of 1, the two that were answered."""
-    abstained = np.array([True, False, False, False])
-    known = Nuisances(abstained, np.ones(4), np.array([1.0, 1.0, 1.0, 0.5]), np.ones(4))
-    with pytest.raises(ValueError, match=r"points that were answered, 2 of them$"):
-        influence_values(known, clip=0.0)
-
-
-@pytest.mark.parametrize("name", ["scores_a", "abstained_a", "scores_b", "abstained_b"])
-def test_the_difference_names_whose_input_is_bad(name):
-    given = {"scores_a": S, "abstained_a": R, "scores_b": S, "abstained_b": R}
-    bad = np.ones(40, bool) if name.startswith("abstained") else NAN_S
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        counterfactual_difference(X, **(given | {name: bad}), learner="linear", rng=0)
-    with pytest.raises(ValueError, match=f"^{name} must be"):
-        counterfactual_difference(X, **(given | {name: S[:5]}), learner="linear", rng=0)
-
-
-def test_no_work_is_done_before_a_complaint():
-    class Never(DummyClassifier):
-        def fit(self, X, y):
-            raise AssertionError("fitted")
-
-    pair = Never(), DummyRegressor()
-    with pytest.raises(ValueError, match=r"^scores_b"):
-        counterfactual_difference(X, S, R, NAN_S, R, learner=pair, rng=0)
-    for name, value in (("level", 1.5), ("clip", 1.5), ("repeats", -1), ("folds", 1)):
-        with pytest.raises(ValueError, match=f"^{name} must"):
-            counterfactual_difference(X, S, R, S, R, learner=pair, rng=0, **{name: value})
-
-
-# ---------------------------------------------------------------- diagnostics
+def test_refused(call, named):
+    with pytest.raises(ValueError, match=rf"^{named} must"):
+        call()
 
 
 @pytest.mark.parametrize("learner", ["forest", "linear"])
-def test_a_deterministic_rule_is_warned_of(learner):
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        x = rng.random((600, 2))
-        s = rng.random(600)
-        with pytest.warns(PositivityWarning, match=r"^abstained: .*positivity fails") as seen:
-            found = counterfactual_score(x, s, x[:, 0] > 0.5, learner=learner, rng=seed)
-        assert seen[0].filename == __file__
-        assert len(seen) == 1
-        assert "cannot be known" in found.diagnostics[0].positivity[0]
-
-
-def test_the_warning_names_the_classifier():
+def test_a_deterministic_rule_is_warned_of_by_the_name_of_the_classifier(learner):
     x, s, r = sample(600, np.random.default_rng(0))
-    rule = x[:, 0] > 0.5
     with pytest.warns(PositivityWarning, match=r"^abstained_b: ") as seen:
-        found = counterfactual_difference(x, s, r, s, rule, learner="forest", rng=0)
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
+        found = counterfactual_difference(x, s, r, s, x[:, 0] > 0.5, learner=learner, rng=0)
+    assert [(w.filename, len(seen)) for w in seen] == [(__file__, 1)]
     assert [bool(d.positivity) for d in found.diagnostics] == [False, True]
-
-
-@pytest.mark.parametrize("learner", ["forest", "linear"])
-def test_no_warning_without_cause(learner):
-    """Warnings are errors here."""
-    for seed in range(20):
+    for seed in range(8):  # warnings are errors: none without cause
         x, s, r = sample(600, np.random.default_rng(1000 + seed))
-        found = counterfactual_score(x, s, r, learner=learner, rng=seed)
-        assert not found.diagnostics[0].positivity
-
-
-def test_students_interval_has_the_degrees_of_the_influence_values():
-    """Normal values have about n - 1, heavy ones few."""
-    rng, n = np.random.default_rng(2), 20_000
-    no = np.zeros(n, bool)
-    for s, degrees in ((rng.normal(size=n), n - 1), (rng.random(n) < 0.002, 2 * n * 0.002)):
-        s = 1.5 * s
-        found = estimate_from_nuisances(Nuisances(no, s, np.zeros(n), s))
-        kurtosis = stats.kurtosis(s, fisher=False)
-        assert found.degrees == pytest.approx(min(2 * n / (kurtosis - 1), n - 1))
-        error = found.stderr * math.sqrt(n / (n - 1))
-        half = stats.t.isf(0.025, found.degrees) * error
-        assert found.interval == pytest.approx((found.value - half, found.value + half))
-        p_value = 2 * stats.t.sf(abs(found.value) / error, found.degrees)
-        assert found.p_value == pytest.approx(p_value)
-        assert found.degrees == pytest.approx(degrees, rel=0.3)
-        again = clipping_sensitivity(found, [0.1])
-        assert again.loc[0, ["low", "high"]].tolist() == pytest.approx(found.interval)
+        counterfactual_score(x, s, r, learner=learner, rng=seed)

@@ -113,15 +113,6 @@ def test_relations(data, reward):
     assert authors == pytest.approx(chow_score(s, r, -reward).value + reward, abs=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
-@given(points, st.floats(0, 1))
-def test_chow_cost(data, cost):
-    """Zero-one scores: 1 minus the cost of errors, at 1, and of abstentions."""
-    s, r = np.round(data[0]), np.array(data[1])
-    total = np.mean(~r & (s == 0)) + cost * np.mean(r)
-    assert chow_score(s, r, 1 - cost).value == pytest.approx(1 - total, abs=1e-9)
-
-
 def test_intervals_cover():
     rng, misses, repetitions = np.random.default_rng(0), np.zeros(5), 500
     x = np.linspace(0, 1, 100_001)
@@ -200,23 +191,10 @@ def test_spread_over_splits_is_kept():
     assert classification_quality_estimate(narrower).stderr == pytest.approx(plain.stderr)
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: selective_score([NAN, NAN], [1, 1]), "abstained"),
-        (lambda: classification_quality([1.0, 1.5], [0, 1]), "scores"),
-        (lambda: classification_quality([-0.1, 1.0], [0, 1]), "scores"),
-    ],
-)
-def test_refuses(call, named):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        call()
-
-
 def test_estimated_quality_refuses():
-    with pytest.raises(TypeError, match=r"^estimate must"):
+    with pytest.raises(TypeError, match="estimate"):
         classification_quality_estimate(Metric(0.5, 0.1, (0.3, 0.7)))
     r = np.array([False, True, False, False])
-    nuisances = Nuisances(r, np.array([-1.0, 0, -2.0, -0.5]), np.full(4, 0.25), np.full(4, -1.0))
-    with pytest.raises(ValueError, match=r"^scores of estimate must be in \[0, 1\]"):
-        classification_quality_estimate(estimate_from_nuisances(nuisances))
+    below = Nuisances(r, -np.ones(4), np.full(4, 0.25), np.full(4, -1.0))
+    with pytest.raises(ValueError, match="scores"):
+        classification_quality_estimate(estimate_from_nuisances(below))

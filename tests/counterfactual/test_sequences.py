@@ -70,6 +70,13 @@ def test_naive_loop(level, rho, start):
     assert sequence.n.dtype.kind == "i"
 
 
+def test_values_that_are_equal_so_far_say_nothing():
+    flat = confidence_sequence(np.r_[np.full(55, 0.1), np.full(5, 1 - 0.9), 0.2])
+    assert (flat.lower[:-1] == -np.inf).all()
+    assert (flat.upper[:-1] == np.inf).all()
+    assert flat.upper[-1] < 0.9
+
+
 def test_defaults():
     x = np.random.default_rng(1).normal(size=300)
     sequence = confidence_sequence(x)
@@ -79,20 +86,6 @@ def test_defaults():
     half = (sequence.upper - sequence.lower) / 2
     spread = math.sqrt(x.var() + sum((x[[x.argmin(), x.argmax()]] - x.mean()) ** 2) / 300)
     assert half[-1] == pytest.approx(spread * math.sqrt((1 + 300 * sequence.rho**2) / 300))
-
-
-def test_two_values_are_the_fewest():
-    with pytest.raises(ValueError, match=r"^influence must hold at least 2 values, got 1$"):
-        confidence_sequence([0.0])
-    sequence = confidence_sequence([0.0, 1.0], start=2)
-    assert sequence.n.tolist() == [2]
-    assert sequence.centre.tolist() == [0.5]
-    # Values that are all equal, if only for a while: nothing is known of their error.
-    flat = confidence_sequence(np.r_[np.full(55, 0.1), np.full(5, 1 - 0.9), 0.2])
-    assert (flat.lower[:-1] == -np.inf).all()
-    assert (flat.upper[:-1] == np.inf).all()
-    assert flat.n[-1] == 61
-    assert flat.upper[-1] < 0.9
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999, 1 - 1e-9])
@@ -121,7 +114,7 @@ def test_miscoverage_at_any_time(values):
     assert outside.any(axis=1).mean() > 3 * ALPHA
 
 
-@pytest.mark.parametrize("mean", [0.5, 0.85, 0.95, 0.98, 0.99, 0.995, 0.999])
+@pytest.mark.parametrize("mean", [0.5, 0.95, 0.98, 0.99, 0.999])
 def test_miscoverage_from_few_values_and_near_one(mean):
     """As the docstring says of zero-one values; with the variance alone it was 11%."""
     x = (np.random.default_rng(6).random((600, 1000)) < mean).astype(float)
@@ -136,21 +129,6 @@ def test_miscoverage_from_few_values_and_near_one(mean):
     assert alone > most if 0.97 < mean < 0.994 else alone < 2 * ALPHA  # so that the test can fail
 
 
-def test_the_printed_formula_breaks_the_level():
-    """P4's slide, in both readings of its variance; with the variance inside and rho it is ours."""
-    x, mean = bernoulli(np.random.default_rng(7))
-    n, error, variance = running(x[:200], mean)
-    for read in (variance, variance / n):
-        inside = (2 * n * read + 1) / n**2 * np.log(np.sqrt(n * read + 1) / ALPHA)
-        assert (error > variance * inside).any(axis=1).mean() > 0.5
-    mean_of = x[0].cumsum()[START - 1 :] / n
-    rho, v = 0.3, variance[0] + (mean_of**2 + (1 - mean_of) ** 2) / n  # 0 and 1 once more
-    inside = 2 * (n * rho**2 * v + 1) / (n * rho) ** 2
-    inside = inside * np.log(np.sqrt(n * rho**2 * v + 1) / ALPHA)
-    last = confidence_sequence(x[0], rho=float(rho * np.sqrt(v[-1])))
-    assert math.sqrt(inside[-1]) == pytest.approx((last.upper - last.lower)[-1] / 2)
-
-
 @pytest.mark.parametrize("mean", [0.5, 0.85, 0.98, 0.995])
 def test_with_the_range_the_level_holds_from_few_values_and_near_one(mean):
     x = np.random.default_rng(9).random((600, 800)) < mean
@@ -161,21 +139,9 @@ def test_with_the_range_the_level_holds_from_few_values_and_near_one(mean):
 
 def test_the_range_counts_as_one_value_of_each_end():
     x = np.array([1.0, 0.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="score_range"):
+        confidence_sequence(np.arange(60), score_range=(0, 1))
     sequence = confidence_sequence(x, start=3, rho=0.3, score_range=(0.0, 2.0))
     assert sequence.n.tolist() == [3, 4]
     assert sequence.centre.tolist() == [4 / 5, 5 / 6]
     assert len(confidence_sequence(x, start=2, score_range=(0, 1)).n) == 3
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: confidence_sequence(np.arange(60), score_range=(0, 1)), "score_range"),
-        (lambda: confidence_sequence(np.arange(30)), "influence"),
-        (lambda: confidence_sequence(np.arange(30), start=31), "start"),
-        (lambda: optimal_rho(10, 1e-17), "level"),
-    ],
-)
-def test_refuses(call, named):
-    with pytest.raises(ValueError, match=f"^{named} must"):
-        call()

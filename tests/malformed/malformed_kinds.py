@@ -67,8 +67,6 @@ def as_bad(value: Any) -> Bad:
     return Bad(" ".join(repr(value).split())[:60], value, shown(value))
 
 
-# ------------------------------------------------------------------ numbers, choices
-
 NUMBER = (NAN, "0.5")
 OPEN_UNIT = (0.0, 1.0, *NUMBER)
 UNIT = (-0.1, 1.5, *NUMBER)
@@ -87,8 +85,17 @@ CLASSES = (1, 2.5, "3")
 SIDES = (0, 3, "1")
 BELOW_ONE = (1.0, -0.1, *NUMBER)
 RATE = (0.0, 1.5, *NUMBER)
-
-# ------------------------------------------------------------------ arrays
+FOLDS = (1, 10**6, 2.5, "2")
+PART = (10**6, -1, 2.5, "3")
+ENDS = ((1, 0), (0, 0), "ab", (NAN, 1), 0.5)
+SHARES = ([], [-0.1], [1.5], [NAN], ["a"], [[0.1]])
+THRESHOLDS = ((), (NAN,), ("a",), (-1.0,))
+FLAG = ("yes", 1, None)
+TRIALS = (1.0, 1e7, "inf", *NUMBER)
+SHAPE = (-1.0, 0.001, 101.0, *NUMBER)
+ABOVE_ONE = (9.0, *NUMBER)
+ORDER = (1.0, *NUMBER)
+SIZES = ({}, {"a": -1}, {"a": 10**12}, {"a": 2.5}, {"a": "3"}, 3)
 
 
 def with_value(array: Any, value: Any) -> np.ndarray:
@@ -178,9 +185,6 @@ def but(values: tuple[Any, ...], *labels: str) -> tuple[Any, ...]:
     return found
 
 
-# ------------------------------------------------------------------ rows
-
-
 def scores(good: Any) -> tuple[Bad, ...]:
     """What is wrong with scores: they may be infinite."""
     return vectors(good, infinite=True)
@@ -190,20 +194,41 @@ def _named(**kinds: str) -> dict[str, Any]:
     return {name: globals()[kind] for kind, names in kinds.items() for name in names.split()}
 
 
+TABLES = (
+    Bad("negative", [[-1, 2, 3, 4]], ("-1",)),
+    Bad("three", [[1, 2, 3]], ("(1, 3)", "3")),
+    Bad("NaN", [[NAN, 1, 2, 3]], ("nan",)),
+    Bad("fractions", [[0.5, 1, 2, 3]], ("0.5", "float64")),
+    Bad("text", "abcd", ("abcd", "<U4")),
+    Bad("no positives", [[0, 1, 2, 0]], ("positive",)),
+    Bad("empty", np.zeros((0, 4), int), ("(0, 4)",)),
+    Bad("infinite", [[INF, 1, 2, 3]], ("inf",)),
+    Bad("ragged", [[1], [1, 2]], ("ragged",)),
+    Bad("None", None, ("None",)),
+)
+VOTES = (
+    Bad("negative", [[-1, 2]], ("-1",)),
+    Bad("NaN", [[NAN, 1.0]], ("nan",)),
+    Bad("1d", [1, 2], ("(2,)",)),
+    Bad("empty", np.zeros((0, 2)), ("(0, 2)",)),
+)
+
 #: What is wrong with an argument by its name, which means the same in all packages: values, or a
 #: function of the good value that gives them.
 BY_NAME = _named(
     OPEN_UNIT="level alpha power share fit_share mass",
-    UNIT="fpr fnr rate",
+    UNIT="fpr fnr rate target weight tuning test_accuracy prevalence",
     POSITIVE="learning_rate half_width norm ratio rho scale sigma sigma1 sigma2 "
     "tolerance variance_ratio",
-    NOT_NEGATIVE="k mu point_variance unlabelled_weight weight_decay sd_test sd_user "
+    NOT_NEGATIVE="k mu epsilon beta point_variance unlabelled_weight weight_decay sd_test sd_user "
     "sd_difference variance_test variance_user noise_multiplier",
-    NUMBER="drift eps_source eps_target threshold value",
+    NUMBER="difference drift drop eps_source eps_target mean_test mean_user reward threshold value",
     COUNT="batch_size bins checkpoint_every chunk components draws labelled_batch looks "
-    "max_workers multiplicity n n_models n_test passes physical_batch records releases repeats "
-    "repetitions save_every steps threads tokens train unlabelled_ratio window",
-    NATURAL="tp fp tn fn crop_padding dropout_passes n_points public",
+    "max_workers multiplicity n n_models n_test n_user passes physical_batch records releases "
+    "repeats repetitions save_every splits stages steps strata threads tokens train "
+    "unlabelled_ratio window",
+    NATURAL="burn_in_steps tp fp tn fn crop_padding dropout_passes max_answers n_points public "
+    "validation",
     SEED="seed",
     RNG="rng",
     CHOICE="accountant activation algorithm audit_design by calibration choice device engine "
@@ -211,8 +236,21 @@ BY_NAME = _named(
     "name noise_source precision reference rule schedule side split standard_error strong weak",
     MARGIN="margin",
     DELTA="delta",
-    RATE="sample_rate",
-    BELOW_ONE="momentum dropout",
+    RATE="sample_rate least_probability floor",
+    BELOW_ONE="momentum dropout reference_level",
+    FOLDS="folds start",
+    PART="count n_teachers n_correct",
+    ENDS="score_range",
+    SHARES="shares clips",
+    THRESHOLDS="thresholds",
+    FLAG="fixed",
+    TRIALS="mean_trials",
+    SHAPE="shape",
+    ABOVE_ONE="run_length",
+    ORDER="order",
+    SIZES="sizes",
+    TABLES="counts",
+    VOTES="votes",
     LEARNER="learner",
     CLIP="clip",
     CLASSES="classes n_classes",

@@ -15,7 +15,6 @@ from papermill import cli
 from lib.book import session
 from lib.book.chapters import profile_parameters
 from lib.book.claims import ClaimError, read_claims
-from lib.book.papermill_io import check_cell
 from lib.book.parameters import ParameterError
 from lib.data.errors import RegistryError
 from lib.data.registry import parse_registry
@@ -36,9 +35,6 @@ ATTACKS = (
     "-a b \\ $HOME ~ * # ü",
     "a && touch hit || $(eval x := y)",
 )
-
-
-# ---------------------------------------------------------------------------------- make
 
 
 @pytest.fixture
@@ -72,26 +68,20 @@ def test_make_hands_on_what_it_is_given_and_runs_none_of_it(make, target, name):
         done, given = make(target, f"{name}={attack}")
         assert done.returncode == 0, done.stderr
         assert attack in given
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_make_takes_the_environment_as_literally(make, attack):
-    done, given = make("report", PREDICTIONS=attack, PATH="/usr/bin:/bin")
-    assert done.returncode == 0, done.stderr
-    assert attack in given
+        if target == "report":
+            _, given = make(target, **{name: attack}, PATH="/usr/bin:/bin")
+            assert attack in given
 
 
 @pytest.mark.parametrize(
-    "profile", [*ATTACKS, "quick; touch hit", "quick standard", "", "quick$(shell touch hit)"]
+    "profile", [*ATTACKS[:4], "quick; touch hit", "quick standard", "", "quick$(shell touch hit)"]
 )
 def test_make_takes_no_other_profile(make, profile):
     done, given = make("record", f"PROFILE={profile}")
     assert done.returncode == 2
-    assert "is not allowed: it must be quick, standard or gpu" in done.stderr
+    assert "must be quick" in done.stderr
     assert given == []
 
-
-# ---------------------------------------------------------------------- the command of a page
 
 VALUES = (*ATTACKS, "a 'b' \"c\"", "\\n", "x -f params/quick/one.yml", "'", "\u202e", "1e-05", "~")
 
@@ -113,8 +103,6 @@ def test_the_copied_command_gives_the_parameters_back(value, tmp_path):
     assert yaml.load(text, cli.NoDatesSafeLoader) == chapter.parameters  # noqa: S506
     assert shlex.split(command)[:3] == ["papermill", "book/your_model.py", "out.ipynb"]
 
-
-# ---------------------------------------------------------------------------- papermill
 
 KEYS = (
     "x = __import__('pathlib').Path('hit').touch() #",
@@ -172,7 +160,7 @@ def doors(text, folder):
 def test_a_key_never_becomes_part_of_a_cell(key, notebook):
     ways = [*doors(yaml.safe_dump({key: 1}), notebook), ["-p", key, "1"], ["-r", key, "1"]]
     for way in ways:
-        with pytest.raises(ParameterError, match="parameter names must be identifiers") as caught:
+        with pytest.raises(ParameterError, match="identifiers") as caught:
             prepare(*way)
         assert "\n" not in str(caught.value)
         assert not (notebook / "out.ipynb").exists()
@@ -182,7 +170,7 @@ def test_a_key_never_becomes_part_of_a_cell(key, notebook):
 @pytest.mark.parametrize("case", UNQUOTED)
 def test_a_value_is_written_as_a_literal_or_not_at_all(case, notebook):
     for way in doors(UNQUOTED[case], notebook):
-        with pytest.raises(ParameterError, match="parameter margin must be made of numbers"):
+        with pytest.raises(ParameterError, match="margin"):
             prepare(*way)
     assert not (notebook / "out.ipynb").exists()
 
@@ -201,17 +189,10 @@ def test_a_text_comes_out_of_the_cell_as_it_went_in(value, notebook):
 @pytest.mark.filterwarnings("ignore:The specified file")  # pytest undoes the handler's own filter
 def test_a_chapter_is_guarded_too(notebook):
     chapter = str(ROOT / "book" / "suitability.py")
-    with pytest.raises(ParameterError, match="parameter names must be identifiers"):
+    with pytest.raises(ParameterError, match="identifiers"):
         prepare("-y", yaml.safe_dump({KEYS[0]: 1}), notebook=chapter)
     prepare("-p", "margin", "0.1", notebook=chapter)
     assert (notebook / "out.ipynb").exists()
-
-
-def test_what_is_plain_is_taken():
-    check_cell({"a": [1, 2.5, "x", True, None, {"b": [[]]}], "names": [], "ö": 1})
-
-
-# ------------------------------------------------------------------------------------- YAML
 
 
 def bomb(levels=9, width=9):
@@ -236,66 +217,57 @@ def names(first, last):
 
 
 HOSTILE = {
-    "a bomb of aliases": (bomb(), "once its aliases are copied"),
-    "a bomb of texts": (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 500)}]", "are copied"),
-    "a bomb of merges": (merged(), "once its aliases are copied"),
-    "a value that contains itself": ("a: &a [*a]", "a value that contains itself, line 1"),
-    "nesting": ("a: " + "[" * 5000, "nested more than 50 deep, line 1"),
-    "nested mappings": ("{a: " * 3000, "nested more than 50 deep"),
-    "nested blocks": ("".join(f"{' ' * k}a:\n" for k in range(400)), "nested more than 50 deep"),
-    "a name twice": ("margin: 0.1\nseed: 1\nmargin: 0.2\n", "name 'margin' a second time, line 3"),
-    "a name twice within": ("a: {b: 1, 'b': 2}", "the name 'b' a second time, line 1"),
-    "a tag": ("a: !!python/object/apply:os.system [x]", "could not determine a constructor"),
-    "too many digits": ("a: " + "9" * 5000, "number of more than 100 characters, line 1, column 4"),
-    "more digits": ("a: 0x" + "f" * 10**5, "a number of more than 100 characters, line 1"),
-    "a long fraction": ("a: 0." + "1" * 10**5, "a number of more than 100 characters, line 1"),
-    "sixtieths": ("a: " + ":".join(["59"] * 30_000), "a number of more than 100 characters"),
-    "fractions of sixtieths": (
-        "a: " + ":".join(["59"] * 30_000) + ".5",
-        "more than 100 characters",
-    ),
-    "sixtieths by a tag": (f"a: !!int '{':'.join(['59'] * 10**5)}'", "more than 100 characters"),
-    "beyond floats": ("a:\n- -1.0e+400", "'-1.0e\\+400' cannot be read as float, line 2, column 3"),
-    "no integer": ("a: !!int ''", "'' cannot be read as int, line 1, column 4"),
-    "no float": ("a: !!float x", "'x' cannot be read as float, line 1"),
-    "no truth": ("a: !!bool maybe", "'maybe' cannot be read as bool, line 1"),
-    "no day": ("a: 2001-99-99", "'2001-99-99' cannot be read as timestamp, line 1"),
-    "no time": ("a: !!timestamp noon", "'noon' cannot be read as timestamp, line 1"),
-    "many names": (names(1, 10_002), "more than 10,000 names in one mapping, line 1"),
+    "a bomb of aliases": (bomb(), "aliases"),
+    "a bomb of texts": (f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 500)}]", "copied"),
+    "a bomb of merges": (merged(), "aliases"),
+    "a value that contains itself": ("a: &a [*a]", "contains itself, line 1"),
+    "nesting": ("a: " + "[" * 5000, "50 deep, line 1"),
+    "nested mappings": ("{a: " * 3000, "50 deep"),
+    "nested blocks": ("".join(f"{' ' * k}a:\n" for k in range(400)), "50 deep"),
+    "a name twice": ("margin: 0.1\nseed: 1\nmargin: 0.2\n", "'margin' .* line 3"),
+    "a name twice within": ("a: {b: 1, 'b': 2}", "'b' .* line 1"),
+    "a tag": ("a: !!python/object/apply:os.system [x]", "constructor"),
+    "too many digits": ("a: " + "9" * 5000, "100 characters, line 1, column 4"),
+    "more digits": ("a: 0x" + "f" * 10**5, "100 characters"),
+    "a long fraction": ("a: 0." + "1" * 10**5, "100 characters"),
+    "fractions of sixtieths": ("a: " + ":".join(["59"] * 30_000) + ".5", "100 characters"),
+    "sixtieths by a tag": (f"a: !!int '{':'.join(['59'] * 10**5)}'", "100 characters"),
+    "beyond floats": ("a:\n- -1.0e+400", "float, line 2, column 3"),
+    "no integer": ("a: !!int ''", "int, line 1, column 4"),
+    "no float": ("a: !!float x", "float, line 1"),
+    "no truth": ("a: !!bool maybe", "bool, line 1"),
+    "no day": ("a: 2001-99-99", "timestamp, line 1"),
+    "no time": ("a: !!timestamp noon", "timestamp, line 1"),
+    "many names": (names(1, 10_002), "10,000 names in one mapping, line 1"),
     "merged names": (
         f"a: &a {names(1, 5002)}\nb: &b {names(5002, 10_003)}\nc: {{<<: [*a, *b]}}",
-        "more than 10,000 names in one mapping, line 3",
+        "10,000 names in one mapping, line 3",
     ),
-    "too long": ("a: " + "x" * 4_000_001, "more than 4,000,000 characters"),
+    "too long": ("a: " + "x" * 4_000_001, "4,000,000 characters"),
 }
 
 
-OTHERWISE = ("too long", "a tag", "no day")  # too long for a command line, or read as texts
-
-
 @pytest.mark.parametrize("case", HOSTILE)
-def test_yaml_is_bounded_and_names_each_thing_once(case, tmp_path):
+def test_yaml_is_bounded_and_names_each_thing_once(case, notebook):
+    """By every reader; papermill reads some days as texts."""
     text, said = HOSTILE[case]
     with pytest.raises(ValueError, match=said) as caught:
         read_yaml(text)
     assert len(str(caught.value)) < 250
     assert "\n" not in str(caught.value)
-    # The same by every reader.
+    if len(text) > 50_000:  # read once is enough
+        return
     with pytest.raises(RegistryError, match=said):
         parse_registry(text)
-    (tmp_path / "quick").mkdir()
-    file = tmp_path / "quick" / "audit.yml"
+    (notebook / "quick").mkdir()
+    file = notebook / "quick" / "audit.yml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ParameterError, match=said) as caught:
-        profile_parameters(tmp_path, "quick", "audit")
+        profile_parameters(notebook, "quick", "audit")
     assert str(file) in str(caught.value)
     with pytest.raises(ClaimError, match=said):
         read_claims(file)
-
-
-@pytest.mark.parametrize("case", [case for case in HOSTILE if case not in OTHERWISE])
-def test_papermill_reads_yaml_as_strictly(case, notebook):
-    for way in doors(HOSTILE[case][0], notebook):
+    for way in doors(text, notebook) if case not in ("a tag", "no day") else ():
         with pytest.raises((yaml.YAMLError, ValueError)):
             prepare(*way)
     assert not (notebook / "out.ipynb").exists()
@@ -311,14 +283,9 @@ def test_numbers_that_yaml_has():
     assert read_yaml(f"a: '{'9' * 10**5}'") == {"a": "9" * 10**5}
 
 
-def test_aliases_and_merges_of_our_own_files_are_read():
-    for path in (*ROOT.glob("params/*.yml"), ROOT / "book/claims.yml"):
-        text = path.read_text(encoding="utf-8")
-        assert read_yaml(text) == yaml.safe_load(text)
-
-
-def test_yaml_is_read_in_one_place():
-    """And by nothing but the strict loader."""
+def test_yaml_is_read_in_one_place_by_the_strict_loader_alone():
+    text = (ROOT / "book/claims.yml").read_text(encoding="utf-8")
+    assert read_yaml(text) == yaml.safe_load(text)
     for path in (ROOT / "lib").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         if path.name != "untrusted.py":

@@ -83,49 +83,31 @@ def malformed(parameter):
     return ALWAYS | within | {"no list": good}
 
 
-CASES = [
-    pytest.param(chapter, parameter, value, id=f"{chapter}-{parameter.name}-{name}")
-    for chapter, parameters in DECLARED.items()
-    for parameter in parameters
-    for name, value in malformed(parameter).items()
-]
-
-
-def test_there_are_many():
-    assert len(CASES) > 1500
-    assert len({case.id for case in CASES}) == len(CASES)
-
-
 @pytest.mark.parametrize("chapter", DECLARED)
 def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
-    wrong, count = [], 0
-    for case in CASES:
-        where, parameter, value = case.values
-        if where != chapter:
-            continue
-        count += 1
-        try:
-            found = validate_parameters(DECLARED[chapter], {parameter.name: value})
-        except ParameterError as error:
-            said = str(error)
-            start = f"parameter {parameter.name} = "
-            if not said.startswith(start) or parameter.meaning not in said or "\n" in said:
-                wrong.append((case.id, said))
-        else:
-            wrong.append((case.id, found[parameter.name]))
+    wrong = []
+    for parameter in DECLARED[chapter]:
+        for label, value in malformed(parameter).items():
+            try:
+                found = validate_parameters(DECLARED[chapter], {parameter.name: value})
+            except ParameterError as error:
+                said = str(error)
+                start = f"parameter {parameter.name} = "
+                if said.startswith(start) and parameter.meaning in said and "\n" not in said:
+                    continue
+                found = said
+            wrong.append((parameter.name, label, found))
     assert wrong == []
-    assert count > 0
 
 
-@pytest.mark.parametrize("chapter", DECLARED)
-def test_an_unknown_parameter_is_named(chapter):
-    with pytest.raises(ParameterError, match=r"unknown parameter no_such_thing = 1"):
-        validate_parameters(DECLARED[chapter], {"no_such_thing": 1})
+def test_every_chapter_has_parameters_with_malformed_values():
+    assert all(malformed(parameter) for own in DECLARED.values() for parameter in own)
+    assert sum(map(len, DECLARED.values())) > 100
 
 
 FILES = {
     "a program": "margin: !!python/object/apply:os.system ['touch executed']\n",
-    "an object": "margin: !!python/object:lib.book.parameters.Parameter {}\n",
+    "an unknown name": "no_such_thing: 1\n",
     "a list": "- 1\n",
     "text": "nothing but text\n",
     "unclosed": "margin: [1, 2\n",
@@ -146,5 +128,5 @@ def test_a_malformed_parameter_file_is_named(kind, tmp_path, monkeypatch):
         validate_parameters(
             DECLARED["suitability"], profile_parameters(tmp_path, "quick", "suitability")
         )
-    assert re.search(r"suitability\.yml|unknown parameter 3", str(caught.value))
+    assert re.search(r"suitability\.yml|unknown parameter (3|no_such_thing)", str(caught.value))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["quick"]

@@ -10,11 +10,9 @@ from strategies import check, levels, ordered, seeds, units
 
 from lib.audit import (
     Guesses,
-    canary_epsilon,
     epsilon_of_rate,
     one_label_bound,
     rate_of_epsilon,
-    single_label_guesses,
     top_label_bound,
     top_label_guesses,
 )
@@ -88,44 +86,6 @@ def test_bounds_of_guesses_with_delta(seed, n, deltas, level):
 
 
 @check
-@given(audited(), ordered(levels), seeds, st.booleans(), st.sampled_from(["authors", "sandwich"]))
-def test_the_paper_s_interval(given_, pair, seed, mirror, error):
-    p, trained, true = given_
-    options = {"mirror": mirror, "standard_error": error}
-    narrow, wide = (canary_epsilon(*given_, THRESHOLDS, level=level, **options) for level in pair)
-    assert 0 <= wide.low <= narrow.low <= narrow.high
-    both = canary_epsilon(*given_, THRESHOLDS, level=pair[0], corrected=True, **options)
-    assert both.low <= narrow.low
-    table = narrow.per_threshold
-    seen = table[table["guesses"] > 0]
-    assert seen["accuracy"].between(0, 1 + 1e-12).all()
-    assert (table["low"] <= table["high"]).all()
-    for row, other in zip(table.itertuples(), wide.per_threshold.itertuples(), strict=True):
-        assert other.low <= row.low + 1e-12
-        assert other.high >= row.high - 1e-12
-        if row.guesses and 0 < row.accuracy < 1:
-            rate = max(row.accuracy, 1 - row.accuracy) if mirror else row.accuracy
-            assert row.low <= epsilon_of_rate(min(1.0, rate)) + 1e-9 <= row.high + 2e-9
-    assert narrow.low == (seen["low"].max() if len(seen) else 0.0)
-    assert (table["guesses"].diff().dropna() <= 0).all()  # a higher threshold, fewer guesses
-    # Neither the order of canaries nor the names of classes matter.
-    rng = np.random.default_rng(seed)
-    rows, names = rng.permutation(len(p)), rng.permutation(p.shape[1])
-    again = canary_epsilon(
-        p[rows][:, np.argsort(names)],
-        names[trained[rows]],
-        names[true[rows]],
-        THRESHOLDS,
-        level=pair[0],
-        **options,
-    )
-    for column in ("canaries", "guesses", "accuracy", "low"):
-        assert again.per_threshold[column].to_numpy() == pytest.approx(
-            table[column].to_numpy(), rel=1e-9, abs=1e-9, nan_ok=True
-        )
-
-
-@check
 @given(audited(), ordered(levels), seeds)
 def test_valid_bounds(given_, pair, seed):
     p, trained, true = given_
@@ -141,21 +101,3 @@ def test_valid_bounds(given_, pair, seed):
     assert 0 <= other <= one < math.inf
     with_delta = one_label_bound(*given_, THRESHOLDS, level=pair[0], delta=1e-3, draws=3, seed=seed)
     assert 0 <= with_delta <= one + 1e-9
-
-
-@check
-@given(audited(), ordered(units), seeds)
-def test_games(given_, thresholds, seed):
-    p, trained, true = given_
-    rows = np.random.default_rng(seed).permutation(len(p))
-    more, fewer = (top_label_guesses(*given_, t) for t in thresholds)
-    for game in (more, fewer):
-        assert not (game.correct & ~game.made).any()
-    assert (more.made >= fewer.made).all()
-    shuffled = top_label_guesses(p[rows], trained[rows], true[rows], thresholds[0])
-    assert (shuffled.made == more.made[rows]).all()
-    assert (shuffled.correct == more.correct[rows]).all()
-    more, fewer = (single_label_guesses(*given_, t, seed=seed) for t in thresholds)
-    assert (more.made >= fewer.made).all()
-    assert not (more.correct & ~more.made).any()
-    assert (fewer.correct <= more.correct).all()

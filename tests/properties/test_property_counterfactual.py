@@ -26,18 +26,13 @@ def known(draw, low=2, high=40):
     )
 
 
-def reordered(nuisances, order):
-    return Nuisances(*(np.asarray(part)[order] for part in vars(nuisances).values()))
-
-
 estimators = st.sampled_from(cf.ESTIMATORS)
 
 
 @check
 @given(known(), estimators, ordered(levels), st.floats(0.05, 0.5))
 def test_estimates(given_, estimator, pair, clip):
-    nuisances, rng = given_
-    n = len(nuisances.scores)
+    nuisances, _ = given_
     narrow, wide = (
         estimate_from_nuisances(nuisances, estimator=estimator, clip=clip, level=level)
         for level in pair
@@ -66,14 +61,8 @@ def test_estimates(given_, estimator, pair, clip):
         )
         if 1e-4 < narrow.p_value < 0.9999 and not math.isnan(edge.interval[0]):
             assert min(abs(end) for end in edge.interval) == pytest.approx(0, abs=1e-7)
-    shuffled = estimate_from_nuisances(
-        reordered(nuisances, rng.permutation(n)), estimator=estimator, clip=clip, level=pair[0]
-    )
-    assert shuffled.value == pytest.approx(narrow.value, abs=1e-12)
-    assert shuffled.stderr == pytest.approx(narrow.stderr, abs=1e-12)
-    four = estimate_from_nuisances(
-        reordered(nuisances, np.tile(np.arange(n), 4)), estimator=estimator, clip=clip
-    )
+    four = Nuisances(*(np.tile(part, 4) for part in vars(nuisances).values()))
+    four = estimate_from_nuisances(four, estimator=estimator, clip=clip)
     assert four.value == pytest.approx(narrow.value, abs=1e-12)
     assert four.stderr == pytest.approx(narrow.stderr / 2, abs=1e-12)
 
@@ -117,35 +106,6 @@ def test_differences_are_antisymmetric(given_, seed, estimator, clip):
     assert (same.value, same.stderr) == (0.0, 0.0)
     # No spread: nothing is known, but where the range of scores is.
     assert math.isnan(same.p_value) if same.reach is None else same.p_value == 1.0
-
-
-@check
-@given(known(), ordered(levels), ordered(st.floats(-2, 2)))
-def test_observed_metrics(given_, pair, rewards):
-    nuisances, rng = given_
-    r, n = nuisances.abstained, len(nuisances.scores)
-    s = np.where(r, rng.random(n), nuisances.scores)
-    order = rng.permutation(n)
-    for metric, low, high in (
-        (cf.selective_score, 0, 1),
-        (cf.classification_quality, 0, 1),
-        (lambda s, r, level: cf.coverage(r, level=level), 0, 1),
-        (lambda s, r, level: cf.chow_score(s, r, rewards[0], level=level), min(0, rewards[0]), 2),
-    ):
-        narrow, wide = (metric(s, r, level=level) for level in pair)
-        assert low - 1e-12 <= narrow.value <= high + 1e-12
-        assert metric(s[order], r[order], level=0.9).value == pytest.approx(narrow.value)
-        if math.isnan(narrow.stderr):  # of a single value, as documented
-            assert (~r).sum() == 1
-            continue
-        assert wide.interval[0] <= narrow.interval[0] <= narrow.value
-        assert narrow.value <= narrow.interval[1] <= wide.interval[1]
-        four = metric(np.tile(s, 4), np.tile(r, 4), level=0.9)
-        assert four.stderr == pytest.approx(narrow.stderr / 2, abs=1e-12)
-    low, high = (cf.chow_score(s, r, reward).value for reward in rewards)
-    assert low <= high
-    theta = cf.classification_quality(s, r).value
-    assert cf.classification_quality(s, ~r).value == pytest.approx(1 - theta)
 
 
 @check
@@ -198,7 +158,10 @@ def test_bounds_under_contamination(given_, shares, clip):
     assert wider.loc[0, "high"] >= rows.loc[3, "high"] - 1e-9
     value = estimate.value + rng.normal() / 2
     plain, careful = (cf.breakdown_share(estimate, value, interval=flag) for flag in (False, True))
-    assert 0 <= careful <= plain
+    if math.isnan(estimate.interval[0]):  # nothing is known of how sure the bounds are
+        assert math.isnan(careful)
+    else:
+        assert 0 <= careful <= plain
     assert plain <= 1 or plain == math.inf
     if 0 < plain < 1:
         found = cf.contamination_bounds(estimate, [plain])
@@ -206,113 +169,7 @@ def test_bounds_under_contamination(given_, shares, clip):
         assert end == pytest.approx(value, abs=1e-6)
 
 
-@check
-@given(known(), st.lists(st.floats(0.01, 0.9), min_size=1, max_size=4))
-def test_clipping(given_, clips):
-    estimate = estimate_from_nuisances(given_[0], clip=clips[0])
-    table = cf.clipping_sensitivity(estimate, clips)
-    assert table["clip"].tolist() == clips
-    assert table.loc[0, "value"] == estimate.value
-    assert (table["low"].isna() == table["high"].isna()).all()
-    known_ = table.dropna(subset="low")
-    value = known_["value"] if estimate.reach is None else known_["value"].clip(0, 1)
-    assert value.between(known_["low"], known_["high"]).all()
-    assert table["clipped"].between(0, 1).all()
-    ordered_ = table.sort_values("clip")
-    assert (ordered_["clipped"].diff().dropna() >= -1e-12).all()
-
-
 # Scores.
 
 
-@check
-@given(seeds, st.integers(2, 6), st.sampled_from(cf.SCORING_RULES))
-def test_scores_do_not_depend_on_names(seed, classes, rule):
-    rng = np.random.default_rng(seed)
-    p, y = rng.dirichlet(np.ones(classes), 6), rng.integers(0, classes, 6)
-    found = cf.score(rule, p, y)
-    names = rng.permutation(classes)
-    assert cf.score(rule, p[:, np.argsort(names)], names[y]) == pytest.approx(found, abs=1e-12)
-    assert (found <= 1).all() if rule != "log" else (found <= 0).all()
-    if rule != "log":
-        assert (found >= 0).all()
-    certain = np.eye(classes)[y]
-    half = (p + certain) / 2  # moved towards the truth
-    assert (cf.score(rule, half, y) >= found - 1e-12).all()
-    best = cf.score(rule, certain, y)
-    assert best == pytest.approx(1.0 if rule != "log" else 0.0)
-    # Proper: in expectation over labels drawn from p nothing beats p.
-    other = rng.dirichlet(np.ones(classes), 6)
-
-    def expected(of):
-        each = [cf.score(rule, of, np.full(6, c)) for c in range(classes)]
-        return sum(p[:, c] * each[c] for c in range(classes))
-
-    assert (expected(p) >= expected(other) - 1e-12).all()
-
-
-@check
-@given(seeds, st.integers(2, 6), st.sampled_from(cf.CONFIDENCE_MEASURES), ordered(units))
-def test_confidence_and_abstention(seed, classes, measure, bounds):
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(classes, 0.5), 6)
-    sure = cf.confidence(p, measure)
-    assert ((sure >= 1 / classes - 1e-12) & (sure <= 1)).all()
-    assert cf.confidence(p[:, ::-1], measure) == pytest.approx(sure, abs=1e-12)
-    less, more = (cf.abstain(p, measure, threshold=t)[0] for t in bounds)
-    assert (less <= more).all()
-    drawn, propensity = cf.abstain(p, measure, bounds=tuple(bounds), rng=seed)
-    assert ((propensity >= 1 - bounds[1]) & (propensity <= 1 - bounds[0])).all()
-    assert drawn.dtype == bool
-    order = np.argsort(sure)
-    assert (np.diff(propensity[order]) <= 0).all()
-
-
 # Sequences.
-
-
-@check
-@given(seeds, st.integers(4, 80), ordered(st.floats(0.2, 0.999)), st.floats(-5, 5))
-def test_confidence_sequences(seed, n, pair, shift):
-    x = np.random.default_rng(seed).normal(size=n)
-    start = 3
-    narrow, wide = (cf.confidence_sequence(x, level, 0.3, start) for level in pair)
-    assert (wide.lower <= narrow.lower).all()
-    assert (narrow.upper <= wide.upper).all()
-    assert ((narrow.lower <= narrow.centre) & (narrow.centre <= narrow.upper)).all()
-    means = np.cumsum(x)[start - 1 :] / np.arange(start, n + 1)
-    assert narrow.centre == pytest.approx(means, abs=1e-12)
-    moved = cf.confidence_sequence(shift + 2 * x, pair[0], 0.3, start)
-    assert moved.lower == pytest.approx(shift + 2 * narrow.lower, abs=1e-10)
-    # What is known at n does not change afterwards.
-    part = cf.confidence_sequence(x[: n // 2 + 2], pair[0], 0.3, start)
-    assert part.upper.tolist() == narrow.upper[: len(part.n)].tolist()
-    # Wider than the interval for one size.
-    fixed = x.std() / math.sqrt(n)
-    assert narrow.upper[-1] - narrow.centre[-1] > fixed * math.sqrt(
-        max(0.0, -2 * math.log(2 * (1 - pair[0])))
-    )
-
-
-@check
-@given(st.integers(1, 10**6), levels, st.floats(0.3, 3))
-def test_the_best_rho_is_the_best(n, level, factor):
-    rho = cf.optimal_rho(n, level)
-
-    def width(value):
-        u = n * value**2
-        return (u + 1) / u * (math.log1p(u) / 2 - math.log(1 - level))
-
-    assert width(rho) <= width(factor * rho) * (1 + 1e-9)
-    assert cf.optimal_rho(4 * n, level) == pytest.approx(rho / 2)
-    assert 0 < cf.default_clip(n) <= 0.2
-    assert cf.default_clip(n + 1) <= cf.default_clip(n)
-
-
-@check
-@given(st.integers(2, 60), st.integers(2, 10), seeds)
-def test_folds_are_even(n, folds, seed):
-    folds = min(folds, n)
-    counts = np.bincount(cf.fold_numbers(n, folds, seed), minlength=folds)
-    assert len(counts) == folds
-    assert counts.max() - counts.min() <= 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from strategies import INCREASING, check, levels, ordered, ranked, seeds, units
+from strategies import check, levels, ordered, ranked, seeds, units
 
 from lib import selective
 from lib.selective.influences import METRICS
@@ -75,60 +75,13 @@ def test_all_areas_equal_brute_force_with_ties(case):
 
 @check
 @given(ranked(), seeds)
-def test_areas_do_not_depend_on_the_order_of_the_points(case, seed):
-    correct, score = case
-    shuffle = np.random.default_rng(seed).permutation(len(score))
-    for name, area in AREAS.items():
-        assert area(correct[shuffle], score[shuffle]) == area(correct, score), name
-    assert selective.coverage_at_accuracy(correct[shuffle], score[shuffle], 0.7) == (
-        selective.coverage_at_accuracy(correct, score, 0.7)
-    )
-
-
-@check
-@given(ranked(), st.sampled_from(sorted(INCREASING)))
-def test_areas_depend_on_the_ranks_alone(case, name):
-    correct, score = case
-    mapped = INCREASING[name](score)
-    assert len(set(mapped.tolist())) == len(set(score.tolist()))  # injective
-    for area in AREAS.values():
-        assert area(correct, mapped) == area(correct, score)
-    one, other = selective.accuracy_coverage(correct, mapped), selective.accuracy_coverage(*case)
-    assert one.accuracy.tolist() == other.accuracy.tolist()
-    for metric in METRICS:
-        expected = selective.influence(correct, score, metric)
-        assert selective.influence(correct, mapped, metric).tolist() == expected.tolist()
-
-
-@check
-@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
-def test_terms_of_the_gap_add_up_whatever_is_known(case, seed, name):
-    correct, score = case
+def test_terms_of_the_gap_add_up_whatever_is_known(case, seed):
     rng = np.random.default_rng(seed)
-    q, recalibrated = rng.random(len(score)), rng.integers(0, 4, len(score))
-    found = selective.gap_decomposition(correct, score, q, recalibrated)
+    q, recalibrated = rng.random(len(case[1])), rng.integers(0, 4, len(case[1]))
+    found = selective.gap_decomposition(*case, q, recalibrated)
     parts = [found[term] for term in ("noise", "ranking", "calibration", "finite_sample")]
-    assert sum(parts) == pytest.approx(selective.normalized_score(correct, score), abs=1e-12)
+    assert sum(parts) == pytest.approx(selective.normalized_score(*case), abs=1e-12)
     assert min(found["noise"], found["ranking"], found["finite_sample_error"]) >= 0
-    mapped = INCREASING[name](score)
-    assert selective.gap_decomposition(correct, mapped, q, recalibrated) == found
-    shuffle = rng.permutation(len(score))
-    again = (a[shuffle] for a in (correct, score, q, recalibrated))
-    assert selective.gap_decomposition(*again) == pytest.approx(found, abs=1e-12)
-
-
-@check
-@given(ranked(), seeds, st.sampled_from(sorted(INCREASING)))
-def test_areas_of_any_loss_depend_on_the_ranks_alone(case, seed, name):
-    score, rng = case[1], np.random.default_rng(seed)
-    loss, labels = rng.normal(size=len(score)), rng.integers(0, 3, len(score))
-    found = selective.risk_areas(loss, score, labels)
-    assert selective.risk_areas(loss, INCREASING[name](score), labels) == found
-    shuffle = rng.permutation(len(score))
-    again = selective.risk_areas(*(a[shuffle] for a in (loss, score, labels)))
-    assert again == pytest.approx(found, abs=1e-12)
-    assert found["e_aurc"] >= 0
-    assert selective.risk_areas(loss, -loss)["e_aurc"] == pytest.approx(0.0, abs=1e-12)
 
 
 @check
@@ -221,22 +174,6 @@ def test_a_higher_target_leaves_less_coverage(case, targets):
     assert round(low * len(case[0])) / len(case[0]) == low
 
 
-@check
-@given(ordered(units), ordered(st.floats(1e-3, 1)))
-def test_the_bound_rises_with_accuracy_and_falls_with_coverage(accuracies, coverages):
-    grid = selective.accuracy_bound(np.array(accuracies)[:, None], coverages)
-    assert ((grid >= 0) & (grid <= 1)).all()
-    assert (grid[0] <= grid[1]).all()
-    assert (grid[:, 0] >= grid[:, 1]).all()
-    a = np.array(accuracies)
-    area = selective.bound_area(a)
-    assert area[0] <= area[1] + SLACK
-    assert ((area >= a) & (area <= 1 + SLACK)).all()
-    random, worst = selective.random_order_score(a), selective.worst_order_score(a)
-    assert ((random >= 0) & (random <= worst + SLACK)).all()
-    assert (worst <= math.log(2) + SLACK).all()
-
-
 # Scores of points.
 
 probabilities = st.tuples(seeds, st.integers(1, 8), st.integers(2, 6)).map(
@@ -245,10 +182,9 @@ probabilities = st.tuples(seeds, st.integers(1, 8), st.integers(2, 6)).map(
 
 
 @check
-@given(probabilities, seeds)
-def test_scores_are_bounded_and_do_not_depend_on_the_names_of_classes(p, seed):
+@given(probabilities)
+def test_scores_are_bounded_and_least_where_all_classes_are_equal(p):
     classes = p.shape[1]
-    rng = np.random.default_rng(seed)
     for function, low, high in (
         (selective.softmax_response, 1 / classes, 1),
         (selective.entropy, -math.log(classes), 0),
@@ -256,63 +192,10 @@ def test_scores_are_bounded_and_do_not_depend_on_the_names_of_classes(p, seed):
         (selective.conformal_set_size, -classes, 0),
     ):
         score = function(p)
-        assert score.shape == (len(p),)
         assert ((score >= low - 1e-12) & (score <= high + 1e-12)).all(), function.__name__
-        renamed = function(p[:, rng.permutation(classes)])
-        assert renamed == pytest.approx(score, abs=1e-12)
-        rows = rng.permutation(len(p))
-        assert function(p[rows]).tolist() == score[rows].tolist()
         assert function(np.full((1, classes), 1 / classes))[0] <= score.min() + 1e-12
     assert (selective.self_adaptive_training(p) == -p[:, -1]).all()
     assert (selective.deep_gamblers(p) == -p[:, -1]).all()
-
-
-@check
-@given(probabilities, ordered(st.floats(0.01, 0.99)))
-def test_more_mass_takes_more_classes(p, masses):
-    small, large = (selective.conformal_set_size(p, mass) for mass in masses)
-    assert (large <= small + 1e-12).all()
-
-
-@check
-@given(probabilities, st.integers(1, 4), seeds, st.floats(-50, 50))
-def test_ensembles_and_energy(p, members, seed, shift):
-    rng = np.random.default_rng(seed)
-    stack = rng.dirichlet(np.ones(p.shape[1]), (members, len(p)))
-    for function in (selective.deep_ensemble, selective.mc_dropout):
-        assert function(np.stack([p] * members)) == pytest.approx(selective.softmax_response(p))
-        score = function(stack)
-        assert function(stack[rng.permutation(members)]) == pytest.approx(score, abs=1e-14)
-        assert (score <= stack.max(axis=(0, 2)) + 1e-14).all()
-        assert (score >= 1 / p.shape[1] - 1e-14).all()
-    energy = selective.energy(p)
-    assert (energy >= p.max(axis=1)).all()
-    assert (energy <= p.max(axis=1) + math.log(p.shape[1]) + 1e-12).all()
-    assert selective.energy(p + shift) == pytest.approx(energy + shift, abs=1e-10)
-
-
-@check
-@given(seeds, st.integers(1, 6), st.floats(0.1, 5), st.sampled_from(["equation", "algorithm"]))
-def test_disagreement_lowers_sctd(seed, steps, k, form):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 3, (steps, 5))
-    score = selective.sctd(labels, k, form)
-    assert (score <= 0).all()
-    assert ((score == 0) == (labels == labels[-1]).all(axis=0)).all()
-    agreeing = labels.copy()
-    agreeing[rng.integers(steps)] = labels[-1]
-    assert (selective.sctd(agreeing, k, form) >= score).all()
-    assert (selective.sctd((labels + 1) % 3, k, form) == score).all()
-
-
-@check
-@given(ranked(2, 20, 2), ranked(2, 20, 2))
-def test_breaking_ties_refines_an_order(one, other):
-    n = min(len(one[1]), len(other[1]))
-    first, second = one[1][:n], other[1][:n]
-    ranks = selective.ties_broken_by(first, second)
-    for i, j in itertools.permutations(range(n), 2):
-        assert (ranks[i] < ranks[j]) == ((first[i], second[i]) < (first[j], second[j]))
 
 
 # Intervals.
@@ -333,18 +216,6 @@ def test_intervals_nest_hold_their_estimate_and_forget_the_order(case, metric, p
     assert narrow.standard_error == pytest.approx(
         math.sqrt((influence**2).mean() / len(influence)), abs=1e-13
     )
-
-
-@check
-@given(ranked(20, 40, 50), st.sampled_from(sorted(METRICS)))
-def test_four_times_the_points_halve_the_standard_error(case, metric):
-    """Copies tie, which is a little different from a longer list without ties: within 15%."""
-    correct, score = case
-    assume(5 <= correct.sum() <= len(correct) - 5)
-    one = selective.estimate(*case, metric).standard_error
-    assume(one > 1e-3)
-    four = selective.estimate(np.tile(correct, 4), np.tile(score, 4), metric).standard_error
-    assert four < 0.6 * one
 
 
 @check
@@ -404,20 +275,3 @@ def test_means_over_seeds(values, variance, pair, seed):
     assert shuffled.standard_error == pytest.approx(mean.standard_error, rel=1e-6, abs=1e-15)
     turned = selective.mean_over_seeds([-v for v in values], variance, 50)
     assert turned.interval() == pytest.approx(tuple(-end for end in mean.interval()[::-1]))
-
-
-@check
-@given(seeds, st.sampled_from(sorted(METRICS)))
-def test_comparisons_over_seeds(seed, metric):
-    rng = np.random.default_rng(seed)
-    correct, other = rng.random((2, 3, 25)) < 0.7
-    score, second = rng.normal(size=(2, 3, 25))
-    one = selective.compare_over_seeds(correct, score, other, second, metric)
-    back = selective.compare_over_seeds(other, second, correct, score, metric)
-    assert back.value == pytest.approx(-one.value)
-    assert back.standard_error == pytest.approx(one.standard_error)
-    assert back.interval() == pytest.approx(tuple(-end for end in one.interval()[::-1]))
-
-
-def test_means_over_seeds_that_hardly_differ():
-    assert selective.mean_over_seeds([0.0, 1e-90]).degrees == pytest.approx(1)

@@ -4,14 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import check, ordered, seeds
 
 from lib import suitability as su
-from lib.studies.suitability.experiment import decision_metrics
 from lib.suitability.noninferiority import zeros_and_ones
-from lib.suitability.sequential import _crossing
 
 margins = st.floats(-0.5, 0.5)
 
@@ -82,57 +80,14 @@ def test_equivalence(samples, margins_, alphas):
 @given(seeds, st.integers(2, 5), st.floats(0.02, 0.5), st.floats(0.01, 0.5))
 def test_equivalence_of_groups(seed, groups, margin, alpha):
     rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.r_[np.repeat(np.arange(groups), 2), rng.integers(0, groups, 20)])
-    values = rng.random(len(labels))
-    found = su.equivalence_between_groups(values, labels, margin, alpha)
+    labels = np.r_[np.repeat(np.arange(groups), 2), rng.integers(0, groups, 20)]
+    found = su.equivalence_between_groups(rng.random(len(labels)), labels, margin, alpha)
     table = found.table
     assert len(table) == groups * (groups - 1) // 2
-    assert table["p_value"].between(0, 1).all()
     assert (table["p_holm"] >= table["p_value"]).all()
     assert table["p_holm"].between(0, 1).all()
     assert found.p_value == table["p_value"].max()
-    if table["equivalent"].all():
-        assert found.equivalent
-    order = rng.permutation(len(values))
-    again = su.equivalence_between_groups(values[order], 7 - labels[order], margin, alpha)
-    assert again.p_value == pytest.approx(found.p_value, abs=1e-10)
-    assert sorted(again.table["p_holm"]) == pytest.approx(sorted(table["p_holm"]), abs=1e-10)
-
-
-@check
-@given(st.integers(1, 40), seeds, st.integers(1, 20))
-def test_calibration_errors(n, seed, bins):
-    rng = np.random.default_rng(seed)
-    p, correct = rng.random(n).round(2), rng.random(n) < 0.6
-    for by in ("rows", "bins"):
-        found = su.calibration_errors(p, correct, bins, by)
-        assert 0 <= found.ece <= found.rmsce + 1e-12 <= found.mce + 2e-12 <= 1 + 2e-12
-        assert 0 <= found.accuracy <= 1
-        order = rng.permutation(n)
-        again = su.calibration_errors(p[order], correct[order], bins, by)
-        assert again.ece == pytest.approx(found.ece, abs=1e-12)
-    assert su.calibration_errors(p, correct, bins).ece >= abs(p.mean() - correct.mean()) - 1e-12
-    assert su.calibration_errors(p, correct, 1).ece == pytest.approx(
-        abs(p.mean() - correct.mean()), abs=1e-12
-    )
-    perfect = su.calibration_errors(correct.astype(float), correct, bins)
-    assert (perfect.ece, perfect.mce, perfect.rmsce, perfect.accuracy) == (0, 0, 0, 1)
-
-
-@check
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=20), seeds)
-def test_decision_metrics(rows, seed):
-    p, truth = (np.array(part) for part in zip(*rows, strict=True))
-    found = decision_metrics(p, truth)
-    both = truth.any() and not truth.all()
-    assert 0 <= found["accuracy"] <= 1
-    assert math.isnan(found["fpr"]) == bool(truth.all())  # as documented
-    for value in (found["roc_auc"], found["pr_auc"]):
-        assert math.isnan(value) != both
-        assert math.isnan(value) or 0 <= value <= 1
-    order = np.random.default_rng(seed).permutation(len(p))
-    again = decision_metrics(p[order], truth[order])
-    assert again == pytest.approx(found, nan_ok=True)
+    assert found.equivalent or not table["equivalent"].all()
 
 
 # Labels.
@@ -195,66 +150,7 @@ def test_prediction_powered(samples, pair, reference):
 # Power.
 
 
-@check
-@given(
-    st.integers(2, 500),
-    st.integers(2, 500),
-    st.floats(0.01, 0.5),
-    st.floats(0.01, 0.5),
-    ordered(st.floats(-0.3, 0.3)),
-    ordered(st.floats(0.001, 0.5)),
-)
-def test_power_is_a_probability_and_monotone(n, m, sd_test, sd_user, pair, alphas):
-    def power(drop, margin, alpha):
-        return float(su.non_inferiority_power(n, m, drop, sd_test, sd_user, margin, alpha))
-
-    low, high = pair
-    base = power(low, 0.05, alphas[0])
-    assert 0 <= base <= 1
-    # scipy's noncentral t is accurate to some 1e-10.
-    assert power(high, 0.05, alphas[0]) <= base + 1e-8
-    assert power(0.0, low, alphas[0]) <= power(0.0, high, alphas[0]) + 1e-8
-    assert power(low, 0.05, alphas[1]) >= base - 1e-8
-    assert power(0.05, 0.05, alphas[0]) == pytest.approx(alphas[0], abs=1e-6)
-
-
-@check
-@given(st.floats(0.05, 0.5), ordered(st.floats(0.03, 0.5)), ordered(st.floats(0.3, 0.95)), seeds)
-def test_sizes_rise_with_what_is_asked(sd, pair, powers, seed):
-    def size(margin, power, alpha=0.05):
-        return su.required_sample_size(sd, sd, margin=margin, power=power, alpha=alpha).n_user
-
-    base = size(pair[0], powers[0])
-    assert size(pair[1], powers[0]) <= base <= size(pair[0], powers[1])
-    assert base <= size(pair[0], powers[0], 0.01)
-    widths = [su.labels_needed(sd, width) for width in pair]
-    assert widths[1] <= widths[0]
-    assert widths[0] <= su.labels_needed(sd, pair[0], 0.001)
-    options = {"test_accuracy": 0.8, "n_test": 200, "margin": 0.3}
-    # The exact test's power rises in a zigzag: far apart, the order is certain.
-    labels = [su.labels_for_power(**options, power=p) for p in (powers[0] / 2, 0.9)]
-    assert 2 <= labels[0] <= labels[1]
-
-
 # Sequential.
-
-
-@check
-@given(seeds, st.integers(1, 4), st.sampled_from([1, 2]), ordered(st.floats(-3, 3)))
-def test_crossing_probabilities(seed, looks, sides, drifts):
-    rng = np.random.default_rng(seed)
-    critical, t = rng.uniform(0, 3, looks), np.arange(1, looks + 1) / looks
-    low, high = (_crossing(critical, t, d, sides) for d in drifts)
-    for found in (low, high):
-        assert (found >= 0).all()
-        assert found.sum() <= 1 + 1e-9
-    if sides == 1:
-        assert (low.cumsum() <= high.cumsum() + 1e-9).all()
-    else:
-        turned = _crossing(critical, t, -drifts[0], sides)
-        assert turned == pytest.approx(low, abs=1e-9)
-    higher = _crossing(critical + 0.5, t, drifts[0], sides)
-    assert (higher.cumsum() <= low.cumsum() + 1e-9).all()
 
 
 @check
@@ -281,18 +177,6 @@ def test_designs(looks, alpha, kind, sides, drifts, seed):
         assert design.decide([p / 2]).rejected
         assert p <= alpha + 1e-12
     assert not decision.rejected or decision.stopped
-
-
-@check
-@given(st.integers(2, 5000), st.integers(1, 500), st.integers(1, 8), ordered(st.floats(0.1, 10)))
-def test_information(n_test, size, looks, ratios):
-    for found in (su.information_fractions(n_test, size, looks, r) for r in ratios):
-        assert (np.diff(found, prepend=0) > 0).all()
-        assert found[-1] == 1
-    # A larger share of the variance in the user data comes closer to k / looks.
-    less, more = (su.information_fractions(n_test, size, looks, r) for r in ratios)
-    assert (more <= less + 1e-12).all()
-    assert (more >= np.arange(1, looks + 1) / looks - 1e-12).all()
 
 
 @check
@@ -334,17 +218,6 @@ def test_upper_bounds(seed, n, level):
     assert su.test_upper_bound(np.zeros(n), level) <= su.test_upper_bound(lower, level) + 1e-6
 
 
-@check
-@given(seeds, st.integers(1, 5))
-def test_monitors(seed, batches):
-    rng = np.random.default_rng(seed)
-    reference = rng.beta(8, 2, 100)
-    alarms = su.Monitor(reference, margin=0.05)
-    for _ in range(batches):
-        assert alarms.update(rng.beta(8, 2, 30)).evidence >= 0
-    assert len(alarms.history) == batches
-
-
 def labelled(seed, n=60, rate=0.3):
     """A batch of rows of which some are chosen and labelled."""
     rng = np.random.default_rng(seed)
@@ -352,25 +225,6 @@ def labelled(seed, n=60, rate=0.3):
     p = su.labelling_probabilities(f, rate, rng.beta(8, 2, 100))
     chosen = rng.random(n) < p
     return f, chosen, rng.random(chosen.sum()) < rng.random(), p
-
-
-@check
-@given(seeds, ordered(st.floats(0.01, 1.0)), st.floats(0.05, 1.0))
-def test_labelling_probabilities(seed, rates, floor):
-    rng = np.random.default_rng(seed)
-    f, reference = rng.random(40).round(rng.choice([1, 12])), rng.beta(8, 2, 50)
-    own = [None, rng.random(50) < 0.8][rng.integers(2)]
-    low, high = (
-        su.labelling_probabilities(f, rate, reference, reference_correct=own, floor=floor)
-        for rate in rates
-    )
-    assert (low <= high + 1e-12).all()
-    assert (low >= rates[0] * floor * (1 - 1e-12)).all()
-    assert (high <= 1).all()
-    if own is None:  # as much for f as for 1 - f, and most at 1/2
-        turned = su.labelling_probabilities(1 - f, rates[0], reference, floor=floor)
-        assert turned == pytest.approx(low, rel=1e-9)
-        assert (low <= su.labelling_probabilities([0.5], rates[0], reference, floor=floor)).all()
 
 
 @check
@@ -410,22 +264,3 @@ def test_active_monitor_does_not_care_how_rows_are_cut_while_it_watches(seed, pa
         largest = max(largest, cut.update(f[rows], chosen[rows], labels, p[rows]).evidence)
     assert largest == pytest.approx(at_once.evidence, rel=1e-9)
     assert cut._detector.value == pytest.approx(whole._detector.value, rel=1e-9)
-
-
-@settings(check, max_examples=5)  # three fits each
-@given(seeds, ordered(st.floats(-0.2, 0.3)))
-def test_decisions_of_the_filter(seed, pair):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(3, size=240)
-    logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(240, 3))
-    table, correct = su.signals(logits), logits.argmax(axis=1) == labels
-    table = table.to_numpy()
-    assert np.isfinite(table).all()
-    order = rng.permutation(240)
-    assert (su.signals(logits[order]).to_numpy() == table[order]).all()
-    filters = [su.SuitabilityFilter(margin=m).fit(table[:80], correct[:80]) for m in pair]
-    strict, mild = (f.decide(table[80:160], table[160:]) for f in filters)
-    assert 0 <= mild.p_value <= strict.p_value + 1e-12 <= 1 + 1e-12
-    again = filters[0].decide(table[80:160], table[160:][rng.permutation(80)])
-    assert again.p_value == pytest.approx(strict.p_value, abs=1e-9)
-    assert not strict.suitable or mild.suitable

@@ -12,12 +12,10 @@ from scipy import stats
 from lib.counterfactual.estimate import counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.report import ModelPredictions, Settings, explain, read_predictions, run_analysis
-from lib.report import services as module
-from lib.report.services import NEEDS, compare_services, comparison_table, decide, diagnostics_table
+from lib.report.services import compare_services, comparison_table, decide
 from lib.studies.counterfactual.classifiers import simulate, true_difference
 
 NAN = math.nan
-DECISIONS = "choose A", "choose B", "undecided"
 
 
 def services_of(x, scores, abstained):
@@ -56,37 +54,25 @@ def example():
     return services_of(drawn.X, drawn.scores, drawn.abstained)
 
 
-@pytest.fixture(scope="module")
-def compared(example):
-    return linear(example)
-
-
-# --- decisions ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("gap", "margin", "decision", "parts"),
+    ("gap", "margin", "decision"),
     [
-        (0.2, 0.0, "choose A", ["more than B", "above 0: choose A"]),
-        (-0.2, 0.0, "choose B", ["less than B", "below 0: choose B"]),
-        (0.2, 0.1, "choose A", ["above the margin of 0.1: choose A"]),
-        (-0.2, 0.1, "choose B", ["below minus the margin of 0.1: choose B"]),
-        (0.2, 0.19, "undecided", ["holds differences of less than the margin of 0.19"]),
-        (0.2, 0.5, "undecided", ["within the margin of 0.5 on either side", "price"]),
-        (0.0, 0.0, "undecided", ["holds 0", "does not tell"]),
+        (0.2, 0.0, "choose A"),
+        (-0.2, 0.0, "choose B"),
+        (0.2, 0.1, "choose A"),
+        (-0.2, 0.1, "choose B"),
+        (0.2, 0.19, "undecided"),
+        (0.2, 0.5, "undecided"),
+        (0.0, 0.0, "undecided"),
     ],
 )
-def test_decisions(gap, margin, decision, parts):
+def test_decisions(gap, margin, decision):
     found = linear(trial(gap), margin=margin)
-    assert (found.decision, found.margin) == (decision, margin)
-    assert decision in DECISIONS
+    assert (found.decision, found.margin, found.warnings) == (decision, margin, ())
     low, high = found.difference.interval
     assert (low > margin) == (decision == "choose A")
     assert (high < -margin) == (decision == "choose B")
-    assert "(95% interval of A minus B: " in found.reason
-    for part in parts:
-        assert part in found.reason
-    assert found.warnings == ()
+    assert (f": {decision}" in found.reason) == (decision != "undecided")
 
 
 @pytest.mark.parametrize(
@@ -106,31 +92,8 @@ def test_decisions(gap, margin, decision, parts):
 )
 def test_decide(interval, margin, decision):
     assert decide(*interval, margin) == decision
-    assert decision in DECISIONS
     mirrored = {"choose A": "choose B", "choose B": "choose A"}
     assert decide(-interval[1], -interval[0], margin) == mirrored.get(decision, decision)
-    if margin == 0:
-        assert decide(*interval) == decision
-
-
-def test_reason_in_full():
-    services = trial(-0.2, noise=0.0)
-    x = services.test_features[:, 0] ** 2
-    scores = [s + 0.1 * x * (i + 1) for i, (s, _) in enumerate(arrays(services))]
-    services = replace(services, test_scores=scores[0], other_scores=scores[1])
-    found = linear(services, level=0.9)
-    low, high = found.difference.interval
-    seen = [np.nanmean(s) for s, _ in arrays(services)]
-    covered = [1 - r.mean() for _, r in arrays(services)]
-    minus = "\N{MINUS SIGN}"
-    assert found.reason == (
-        f"If both had to answer always, A would score an estimated {-found.difference.value:.3f} "
-        f"less than B (90% interval of A minus B: {minus}{-low:.3f} to {minus}{-high:.3f}). "
-        "The whole interval is below 0: choose B. "
-        f"Where they answered, A scored {seen[0]:.3f} (on {covered[0]:.0%} of the points) and "
-        f"B {seen[1]:.3f} (on {covered[1]:.0%})."
-    )
-    assert found.decision == "choose B"
 
 
 def test_points_needed():
@@ -148,16 +111,6 @@ def test_points_needed():
         assert other.decision == "undecided"
         assert "does not tell" in other.reason
         assert "it takes" not in other.reason
-
-
-def test_rounding_hides_no_decision():
-    """An end just beyond the margin does not look as if it were on it."""
-    found = linear(trial(0.2))
-    low, half = 0.1 + 1e-5, 0.05
-    close = replace(found.difference, value=low + half, stderr=half / found.difference.quantile)
-    assert close.interval == pytest.approx((low, low + 2 * half), abs=1e-12)
-    words = module._reason(close, found.metrics, "choose A", 0.1, {})
-    assert "minus B: 0.10001 to 0.20001)" in words
 
 
 def test_selective_scores_that_mislead():
@@ -222,7 +175,7 @@ def told(drawn, a=True, b=True):
 
 def test_known_propensities_take_the_place_of_fitted_ones():
     """A linear learner misses with its own (P4, experiment 1), with the true ones as it should."""
-    missed, draws, truth = np.zeros(2, int), 200, true_difference()
+    missed, draws, truth = np.zeros(2, int), 30, true_difference()
     for draw in range(draws):
         drawn = simulate(1000, rng=draw)
         for k, services in enumerate((told(drawn, False, False), told(drawn))):
@@ -251,7 +204,7 @@ def test_what_one_service_tells_changes_nothing_of_the_other():
 
 def test_told_propensities_are_not_clipped_where_the_others_are():
     """A told 0.95 where few answers are left: clipped at the usual 0.067 the estimate is biased."""
-    rng, draws, truth = np.random.default_rng(6), 150, -0.25
+    rng, draws, truth = np.random.default_rng(6), 40, -0.25
     missed, values = 0, []
     for _ in range(draws):
         x = rng.uniform(-1, 1, (200, 1))
@@ -270,7 +223,7 @@ def test_told_propensities_are_not_clipped_where_the_others_are():
 
 def test_a_step_in_the_propensity_is_calibrated_as_in_a_report():
     """No logistic curve: as fitted, 33 of 127 such intervals held the truth."""
-    rng, draws, held, truth = np.random.default_rng(7), 100, 0, -0.035
+    rng, draws, held, truth = np.random.default_rng(7), 30, 0, -0.035
     for _ in range(draws):
         x = rng.uniform(-2, 2, (800, 1))
         v = x[:, 0]
@@ -304,16 +257,6 @@ def test_a_told_chance_of_an_answer_is_one_however_small():
     assert not any("positivity fails" in text for text in found.warnings)
 
 
-def test_other_warnings():
-    rng = np.random.default_rng(0)
-    x, seldom = rng.random((300, 1)), rng.random(300) < 0.92
-    services = services_of(x, (rng.random(300), rng.random(300)), (np.zeros(300, bool), seldom))
-    found = linear(services)
-    assert any(text.startswith("A: it never abstained") for text in found.warnings)
-    few = int((~seldom).sum())
-    assert any(text.startswith(f"B: it answered only {few} of 300") for text in found.warnings)
-
-
 @pytest.mark.parametrize(("b", "decision"), [(0.0, "choose A"), (1.0, "undecided")])
 def test_constant_scores(b, decision):
     x = np.arange(40.0)[:, None]
@@ -334,61 +277,6 @@ def test_constant_scores(b, decision):
     assert "(no interval). Without an interval the trial does not tell" in found.reason
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"margin": -0.1}, ValueError, "margin must be a number at least 0, got -0.1"),
-        ({"margin": True}, ValueError, "margin must be"),
-        ({"margin": math.inf}, ValueError, "margin must be finite"),
-        ({"margin": NAN}, ValueError, "margin must be"),
-        ({"margin": "0.1"}, ValueError, "margin must be"),
-        ({"level": 1}, ValueError, "level must be"),
-        ({"learner": "magic"}, ValueError, "learner must be"),
-        ({"rng": None}, ValueError, "rng must be"),
-    ],
-)
-def test_bad_options(example, options, error, message):
-    with pytest.raises(error, match=message):
-        linear(example, **options)
-
-
-def test_what_cannot_be_compared(example):
-    with pytest.raises(TypeError, match="predictions must be ModelPredictions, got dict"):
-        linear({})
-    with pytest.raises(ValueError, match=f"not possible: missing: {', '.join(NEEDS[1:])}"):
-        linear(ModelPredictions(test_features=example.test_features))
-    short = {name: getattr(example, name)[:19] for name in NEEDS}
-    with pytest.raises(ValueError, match="a trial must have at least 20 rows, got 19"):
-        linear(ModelPredictions(**short))
-    with pytest.raises(ValueError, match="other_abstained must be false somewhere"):
-        linear(replace(example, other_abstained=np.ones(400, bool)))
-
-
-# --- tables and example ---------------------------------------------------------------------------
-
-
-def test_comparison_table(example, compared):
-    table = comparison_table(compared)
-    assert list(table.columns) == [
-        "service",
-        "coverage",
-        "selective score",
-        "selective low",
-        "selective high",
-        "counterfactual score",
-        "counterfactual low",
-        "counterfactual high",
-    ]
-    assert table["service"].tolist() == ["A", "B", "A − B"]
-    assert table.iloc[:2].to_numpy().tolist() == compared.metrics.to_numpy().tolist()
-    last = table.iloc[2]
-    assert last["coverage"] == pytest.approx(
-        example.other_abstained.mean() - example.test_abstained.mean()
-    )
-    assert last["selective score"] == table["selective score"][0] - table["selective score"][1]
-    assert (last["counterfactual low"], last["counterfactual high"]) == compared.difference.interval
-
-
 def test_interval_of_the_selective_difference_knows_of_pairs():
     never = comparison_table(linear(trial(0.1, hide=0.0))).iloc[2]
     for end in ("low", "high"):
@@ -405,42 +293,6 @@ def test_interval_of_the_selective_difference_knows_of_pairs():
     assert 1 < half / (stats.norm.isf(0.025) * math.hypot(*parts)) < 1.01
 
 
-def test_two_services_without_an_error_are_not_known_to_be_equal():
-    services = services_of(
-        np.arange(60.0)[:, None], (np.ones(60), np.ones(60)), (np.arange(60) % 3 == 0,) * 2
-    )
-    last = comparison_table(linear(services)).iloc[2]
-    assert last["selective score"] == 0
-    assert last["selective low"] < -0.05
-    assert last["selective high"] > 0.05
-
-
-def test_diagnostics_table(compared):
-    table = diagnostics_table(compared)
-    assert list(table.columns) == ["A", "B"]
-    assert table.index.name == "quantity"
-    assert list(table.index) == [
-        "coverage",
-        "overlap",
-        "effective sample size",
-        "largest weight",
-        "fraction clipped",
-        "abstention explained",
-        "calibration slope",
-        "calibration intercept",
-        "calibration error",
-        "outcome R2",
-        "outcome bias",
-    ]
-    for letter, diagnostics in zip("AB", compared.difference.diagnostics, strict=True):
-        assert table.loc["effective sample size", letter] == diagnostics.effective_sample_size
-        assert table.loc["outcome R2", letter] == diagnostics.outcome_r2
-        assert table.loc["abstention explained", letter] == diagnostics.explained
-        assert table.loc["calibration slope", letter] == diagnostics.calibration_slope
-        assert table.loc["calibration intercept", letter] == diagnostics.calibration_intercept
-        assert table.loc["outcome bias", letter] == diagnostics.outcome_bias
-
-
 def test_a_file_tells_propensities(tmp_path):
     path, drawn = tmp_path / "trial.csv", simulate(40, rng=0)
     table = pd.DataFrame(drawn.X, columns=["x", "y"])
@@ -449,27 +301,17 @@ def test_a_file_tells_propensities(tmp_path):
     ):
         table[f"score_{letter}"], table[f"abstained_{letter}"] = s, r.astype(int)
         table[f"propensity_{letter}"] = p
-    table.drop(columns="propensity_a").to_csv(path, index=False)
-    read = read_predictions(path)
-    assert read.feature_names == ("x", "y")
-    assert read.test_propensities is None
-    np.testing.assert_array_equal(read.other_propensities, drawn.propensities[1])
     table.to_csv(path, index=False)
     expected, found = linear(told(drawn)), linear(read_predictions(path))
     assert found.difference.value == pytest.approx(expected.difference.value)
-    answered = int(np.flatnonzero(~drawn.abstained[0])[0])
-    for wrong in ("1.5", "-0.1", "often", "", "1"):
+    answered, hidden = (int(np.flatnonzero(drawn.abstained[0] == flag)[0]) for flag in (0, 1))
+    wrongs = [(answered, text) for text in ("1.5", "-0.1", "often", "", "1")]
+    for row, wrong in (*wrongs, (hidden, "0.0")):
         bad = table.astype({"propensity_a": object})
-        bad.loc[answered, "propensity_a"] = wrong
+        bad.loc[row, "propensity_a"] = wrong
         bad.to_csv(path, index=False)
-        allowed = r"a number in \[0, 1\], below 1 where abstained_a is no, else above 0"
-        with pytest.raises(ValueError, match=f"'propensity_a' must be {allowed}, got '{wrong}' in"):
+        with pytest.raises(ValueError, match="'propensity_a' must"):
             read_predictions(path)
-    bad = table.copy()
-    bad.loc[np.flatnonzero(drawn.abstained[0])[0], "propensity_a"] = 0.0
-    bad.to_csv(path, index=False)
-    with pytest.raises(ValueError, match=r"'propensity_a' must be .*, got '0\.0' in row"):
-        read_predictions(path)
 
 
 HEADER = "k,x,score_a,abstained_a,score_b,abstained_b"

@@ -1,0 +1,200 @@
+"""Abstaining classifiers of real images: what they saw, how they abstain, what intervals hold."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lib import data
+from lib.studies.counterfactual import scenarios
+from lib.studies.counterfactual.scenarios import (
+    ScenarioRuns,
+    Sizes,
+    draws_table,
+    image_evaluation,
+    run_scenario,
+    scenario_table,
+    scenarios_of,
+)
+
+TEN, PAIR = (scenarios_of("digits", pair) for pair in (False, True))
+
+
+@pytest.fixture(scope="module")
+def ten():
+    return image_evaluation("digits", False, Sizes(900, 300), 1)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return image_evaluation("digits", True, Sizes(900, 897), 1)
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """What pipelines were fitted to."""
+    seen, original = [], scenarios.make_pipeline
+
+    def make(*steps):
+        pipeline = original(*steps)
+        fit = pipeline.fit
+
+        def watched(x, y=None):
+            seen.append((x, y))
+            return fit(x, y)
+
+        pipeline.fit = watched
+        return pipeline
+
+    monkeypatch.setattr(scenarios, "make_pipeline", make)
+    return seen
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """What was compared, and what was found."""
+    seen, original = [], scenarios.counterfactual_difference
+
+    def watched(*arguments, **options):
+        found = original(*arguments, **options)
+        seen.append((arguments, options, found))
+        return found
+
+    monkeypatch.setattr(scenarios, "counterfactual_difference", watched)
+    return seen
+
+
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_digits(is_pair, fits):
+    """Images are all different, none for both; few labels are a twentieth, of every class."""
+    train, n = 900, 897
+    digits = data.load_digits()
+    where = {image.tobytes(): i for i, image in enumerate(digits.images.reshape(1797, 64))}
+    made = image_evaluation("digits", is_pair, Sizes(train, n), 0)
+    (full, y_full), (few, y_few) = fits
+    used, asked, little = ([where[row.tobytes()] for row in x] for x in (full, made.X, few))
+    assert len(set(used) | set(asked)) == len(used) + len(asked)
+    assert set(little) < set(used)
+    assert len(set(little)) == len(little)
+    if is_pair:  # all there are, if as many are asked for
+        assert len(used) + len(asked) == np.isin(digits.labels, (3, 5)).sum()
+        assert len(asked) > 0.12 * n
+    else:
+        assert (len(used), len(asked)) == (train, n)
+    code = {3: 0, 5: 1} if is_pair else {c: c for c in range(10)}
+    for rows, labels in ((used, y_full), (asked, made.labels), (little, y_few)):
+        assert [code[c] for c in digits.labels[rows]] == labels.tolist()
+    assert set(y_few) == set(code.values())
+    assert abs(len(little) - max(20, len(used) // 20)) <= len(code) / 2
+    accuracy = []
+    for p in made.probabilities.values():
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+        accuracy.append((p.argmax(axis=1) == made.labels).mean())
+    assert accuracy[0] > 0.93
+    assert 0.6 < accuracy[1] <= accuracy[0]
+
+
+def brier(p, label):
+    return 1 - sum((p[c] - (c == label)) ** 2 for c in range(len(p))) / 2
+
+
+@pytest.mark.parametrize("scenario", TEN + PAIR, ids=lambda s: s.name)
+def test_scenarios(scenario, ten, pair, compared):
+    evaluation = pair if scenario in PAIR else ten
+    found = run_scenario(evaluation, scenario, "linear", rng=np.random.default_rng(3))
+    (((_, *given), options, estimate),) = compared
+    assert options["clip"] == 0.2
+    n = len(evaluation.X)
+    oracles, seen, expected = [], [], []
+    for k, (base, rule) in enumerate(
+        ((scenario.base_a, scenario.rule_a), (scenario.base_b, scenario.rule_b))
+    ):
+        p = evaluation.probabilities[base]
+        by_hand = np.array([brier(*one) for one in zip(p, evaluation.labels, strict=True)])
+        s, r = given[2 * k : 2 * k + 2]
+        np.testing.assert_allclose(s, by_hand, atol=1e-12)
+        sure = p.max(axis=1) if rule.measure == "softmax-response" else (p**2).sum(axis=1)
+        answers = np.clip(sure, 0.2, 0.8)
+        if rule.threshold is not None:
+            answers = (sure >= rule.threshold).astype(float)
+            np.testing.assert_array_equal(r, sure < rule.threshold)
+        spread = math.sqrt(np.sum(answers * (1 - answers))) / n
+        coverage = found[("coverage_a", "coverage_b")[k]]
+        assert abs(coverage - answers.mean()) <= 4 * spread + 1e-12
+        expected.append(1 - answers if rule.threshold is None else None)
+        oracles.append(by_hand.mean())
+        seen.append(by_hand[~r].mean())
+    assert found["oracle"] == pytest.approx(oracles[0] - oracles[1], abs=1e-12)
+    assert found["selective"] == pytest.approx(seen[0] - seen[1], abs=1e-12)
+    assert (found["value"], found["stderr"]) == (estimate.value, estimate.stderr)
+    assert (found["low"], found["high"]) == estimate.interval
+    assert found["rejects"] == (not found["low"] <= 0 <= found["high"])
+    assert found["covers"] == (found["low"] <= found["oracle"] <= found["high"])
+    if any(propensity is None for propensity in expected):
+        assert math.isnan(found["known_value"])
+        return
+    # The doubly robust interval with the true propensities, by hand.
+    influence = np.zeros(n)
+    for k, sign in enumerate((1, -1)):
+        s, r = given[2 * k : 2 * k + 2]
+        outcome, weight = estimate.nuisances[k].outcome, np.where(r, 0, 1 / (1 - expected[k]))
+        influence += sign * (outcome + weight * (s - outcome))
+    squares = (influence - influence.mean()) ** 2
+    degrees = min(n - 1, 2 * n * squares.mean() ** 2 / squares.var())
+    half = stats.t.isf(0.025, degrees) * influence.std(ddof=1) / math.sqrt(n)
+    assert found["known_value"] == pytest.approx(influence.mean(), abs=1e-12)
+    assert found["known_low"] == pytest.approx(influence.mean() - half, abs=1e-12)
+    assert found["known_high"] == pytest.approx(influence.mean() + half, abs=1e-12)
+    assert found["known_covers"] == (found["known_low"] <= found["oracle"] <= found["known_high"])
+
+
+def test_a_job_is_its_draws():
+    job = ScenarioRuns("digits", True, "linear", Sizes(500, 250), 2, 7)
+    outcome = job.execute(None)
+    evaluation = image_evaluation("digits", True, Sizes(500, 250), 7)
+    for (k, scenario), draw in itertools.product(enumerate(PAIR), range(2)):
+        rng = np.random.default_rng([7, draw])
+        one = run_scenario(evaluation, scenario, "linear", rng=rng)
+        for key, value in one.items():
+            np.testing.assert_equal(outcome.arrays[key][k, draw], float(value))
+    for base, p in evaluation.probabilities.items():
+        share = np.mean(p.argmax(axis=1) == evaluation.labels)
+        assert outcome.metrics["accuracy"][base] == pytest.approx(share)
+
+
+def test_table_of_known_draws():
+    """Counts of results that were made up."""
+    job = ScenarioRuns("cifar10", False, "super", Sizes(100, 90, 50, 1), 4, 0)
+    arrays = {
+        "covers": [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 0]],
+        "known_covers": [[math.nan] * 4, [1, 1, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]],
+        "rejects": [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 1, 1]],
+        "warned": [[1, 0, 1, 0], *[[0, 0, 0, 0]] * 3],
+        "value": [[1, 2, 3, 4]] * 4,
+        "oracle": [[1, 1, 1, 1]] * 4,
+        "low": [[0, 0, 0, 0]] * 4,
+        "high": [[2, 2, 2, 6]] * 4,
+        "coverage_a": [[0.5] * 4] * 4,
+        "coverage_b": [[0.25] * 4] * 4,
+        "selective": [[-1] * 4] * 4,
+    }
+    run = SimpleNamespace(
+        arrays={key: np.array(values, dtype=float) for key, values in arrays.items()},
+        metrics={"points": 90},
+    )
+    table = draws_table([(job, run)])
+    assert table["missed"].tolist() == [3, 0, 4, 1]
+    np.testing.assert_array_equal(table["missed, known"], [math.nan, 1, 0, 2])
+    assert table["rejected"].tolist() == [0, 2, 4, 3]
+    assert table["warned"].tolist() == [2, 0, 0, 0]
+    assert table["mean error"].tolist() == [1.5] * 4
+    assert table["mean width"].tolist() == [3.0] * 4
+    first = scenario_table([(job, run)])
+    numbers = ["coverage A", "coverage B", "selective difference", "true difference", "low", "high"]
+    assert first.loc[0, numbers].tolist() == [0.5, 0.25, -1, 1, 0, 2]
+    assert first["rejects 0"].tolist() == ["no", "yes", "yes", "no"]
+    assert first["covers truth"].tolist() == ["yes", "yes", "no", "yes"]
+    assert first["warned"].tolist() == ["yes", "no", "no", "no"]
