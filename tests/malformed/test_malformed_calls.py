@@ -17,9 +17,9 @@ import malformed_shared
 import malformed_subjects
 import malformed_suitability
 import pytest
+from public_names import PACKAGES, public_names
 
 import lib
-from lib.book.reference import PACKAGES, public_names
 
 ROWS = [
     *malformed_selective.ROWS,
