@@ -192,7 +192,7 @@ def test_the_foot_says_which_run_and_how_to_see_ones_own(book):
     assert "The recorded run is older than the text." in older
     assert "COMPANION_SHOW" not in older
     change(book, shown=None)
-    assert "Printed lines and moving figures are this build's" in page_of(book, OWN).source
+    assert "Printed lines, moving figures and those of theory are this" in page_of(book, OWN).source
 
 
 @pytest.mark.parametrize("chapter", chapter_files(ROOT / "book"))
