@@ -406,8 +406,6 @@ class TestBrowser:
 
     def test_a_broken_widget_keeps_its_still_figure(self, browser, widgets, tmp_path):
         texts = [widgets[kind].html("page") for kind in KINDS]
-            widgets[kind].html("page") for kind in ("epsilon-posterior", "suitability-decision")
-        ]
         texts[0] = re.sub(r"(application/json'>).*?(</script>)", r"\1{broken\2", texts[0])
         page = visit(browser, write_page(tmp_path, "".join(texts)))
         page.wait_for_timeout(50)
