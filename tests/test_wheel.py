@@ -42,8 +42,9 @@ for module in pkgutil.walk_packages(lib.__path__, "lib."):
         failed[module.name] = repr(error)
 assert not failed, failed
 assert not any(str(checkout) == str(Path(p).resolve()) for p in sys.path if p)
-from lib.book.reference import PACKAGES, public_names
-assert sum(len(public_names(page)) for page in PACKAGES) > 300
+from lib import audit, counterfactual, privacy, selective, suitability, training
+packages = audit, counterfactual, privacy, selective, suitability, training
+assert all(hasattr(package, name) for package in packages for name in package.__all__)
 import numpy as np
 from lib import data
 from lib.selective import normalized_score

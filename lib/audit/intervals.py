@@ -11,6 +11,7 @@ from lib.audit.regions import epsilon_point
 from lib.check import as_array, as_number, check_delta, require_choice
 from lib.ties import ROUNDING, first_largest
 
+#: Ways to an interval for epsilon: the posterior, and two pairs of intervals for the error rates.
 METHODS = ("bayesian", "jeffreys", "clopper-pearson")
 SIDES = ("two-sided", "lower")
 

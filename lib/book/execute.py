@@ -169,7 +169,7 @@ class Executed:
 def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What an executed cell shows, in order, each with its ``kind`` and the ``output`` itself.
 
-    The kinds are those of `PARTS`, and ``other``: printed lines, moving figures.
+    The kinds are those of `PARTS`, and ``other``: printed lines, moving figures, figures of theory.
     """
     found = []
     for output in cell["outputs"]:

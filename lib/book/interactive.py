@@ -7,33 +7,18 @@ sees the still figure.
 
 import html
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
-from lib import audit, selective, suitability
+from lib import audit, suitability
 from lib.book.render import image_html
 from lib.book.session import Chapter, _display
-from lib.counterfactual import PositivityWarning, counterfactual_difference, estimate_from_nuisances
 from lib.plot import COLOURS, new_figure, svg_bytes
-from lib.studies.counterfactual import simulation
-
-#: Least probabilities of an answer that :func:`positivity` computes.
-POSITIVITY_LEVELS = (
-    0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5,
-)  # fmt: skip
 
 _MOST_TRIALS = 1000  # of a count
-_QUANTILES = 300  # at most, of the scores of a kind of prediction
-_POINTS = 400  # of the curves; accuracies are multiples of 1/100
-_ACCURACY = 0.8  # at first
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -131,117 +116,6 @@ def show(chapter: Chapter, widget: Widget) -> None:
             "text/plain": f"[interactive figure {widget.kind}: {widget.alt}]",
         }
     )
-
-
-# ---------------------------------------------------------------------- accuracy and coverage
-
-
-def order_scores(
-    right: npt.ArrayLike, wrong: npt.ArrayLike, n_correct: int, n: int
-) -> tuple[npt.NDArray[np.bool_], Array]:
-    """Points of a given accuracy whose scores have given distributions: right ones first.
-
-    `right` and `wrong` are at least two quantiles each, at (k + 1/2) / m, of the scores of right
-    and of wrong predictions (of m predictions: their sorted scores), linear between them and
-    constant beyond. Returned are the scores at (i + 1/2) / `n_correct` and at (i + 1/2) /
-    (`n` - `n_correct`).
-
-    Examples
-    --------
-    >>> correct, score = order_scores([1, 1], [0, 0], 2, 3)
-    >>> correct.tolist(), score.tolist()
-    ([True, True, False], [1.0, 1.0, 0.0])
-    """
-    parts = []
-    for table, count in ((right, n_correct), (wrong, n - n_correct)):
-        table = np.asarray(table, dtype=float)
-        # The same operations in the same order as the script's: ties are ties in both.
-        # (i + 1/2) m / count - 1/2, and exactly i where count is m.
-        place = ((2 * np.arange(count) + 1) * len(table) / count - 1) / 2
-        place = np.clip(place, 0, len(table) - 1)
-        k = np.minimum(np.floor(place).astype(int), len(table) - 2)
-        parts.append(table[k] + (table[k + 1] - table[k]) * (place - k))
-    return np.arange(n) < n_correct, np.concatenate(parts)
-
-
-def bound_and_score(models: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> Widget:
-    """The bound, the curve and the normalized score as accuracy moves and the order stays (P1).
-
-    Right and wrong predictions keep the distributions of their scores; only their proportion
-    changes. `models` maps a name to whether each prediction is right and its acceptance score; they
-    are shown before simulated orders and the extremes.
-    """
-    orders = [_order(label, *given) for label, given in models.items()]
-    for label, shift in (("simulated: fair scores", 1.0), ("simulated: good scores", 2.5)):
-        normal = special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
-        tables = (shift + normal).round(5).tolist(), normal.round(5).tolist()
-        orders.append({"label": label, "right": tables[0], "wrong": tables[1]})
-    for label, right, wrong in (("perfect", 1, 0), ("random", 0, 0), ("worst", 0, 1)):
-        orders.append({"label": label, "right": [right] * 2, "wrong": [wrong] * 2})
-    figure, ax = new_figure(height=3.4)
-    count = round(_ACCURACY * _POINTS)
-    coverage = np.arange(1, _POINTS + 1) / _POINTS
-    bound = selective.accuracy_bound(_ACCURACY, coverage)
-    ax.plot(coverage, bound, color="black", linestyle="--", marker="", label="bound")
-    scores = {}
-    for i, order in enumerate(orders):
-        points = order_scores(order["right"], order["wrong"], count, _POINTS)
-        curve = selective.accuracy_coverage(*points)
-        scores[order["label"]] = selective.normalized_score(*points)
-        if order["label"] != "perfect":  # lies on the bound
-            ax.plot(
-                curve.coverage[::2], curve.accuracy[::2], color=COLOURS[i % 7], marker="",
-                linestyle=("-", "-.", ":", (0, (5, 1)))[i % 4], label=order["label"],
-            )  # fmt: skip
-    ax.set_xlabel("coverage")
-    ax.set_ylabel("selective accuracy")
-    ax.set_ylim(0, 1.02)
-    ax.legend(loc="lower right", fontsize=8)
-    listed = ", ".join(f"{label} {score:.4f}" for label, score in scores.items())
-    return Widget(
-        kind="bound-and-score",
-        title="Accuracy and order",
-        controls=(
-            Control("accuracy", "Accuracy at full coverage", 0.05, 0.99, 0.01, _ACCURACY),
-            Control("order", "Order of acceptance", options=tuple(o["label"] for o in orders)),
-        ),
-        numbers={
-            "score": "normalized score",
-            "random": "score of a random order",
-            "bound_area": "area under the bound",
-            "curve_area": "area under the curve",
-        },
-        data={"n": _POINTS, "orders": orders},
-        still=svg_bytes(figure, "bound-and-score"),
-        alt=(
-            f"Selective accuracy against coverage at accuracy {_ACCURACY:.2f}: the bound, "
-            f"dashed, and below it the curves of {len(orders) - 1} orders."
-        ),
-        moving="The bound, dashed, the curve of the chosen order, and the area between them.",
-        caption=(
-            "The same confidence, another accuracy: right and wrong answers keep the distributions "
-            f"of their scores and only their proportion changes ({_POINTS} points; the area under "
-            "the bound is that for infinitely many). The normalized score is the shaded area."
-        ),
-        still_caption=f"Normalized scores at accuracy {_ACCURACY:.2f}: {listed}.",
-    )
-
-
-def _order(label: str, correct: Any, score: Any) -> dict[str, Any]:
-    """Quantiles of the scores, as ranks in [0, 1]: finite, and equal where scores are equal."""
-    curve = selective.accuracy_coverage(correct, score)  # checks its input
-    if curve.full_accuracy in (0, 1):
-        raise ValueError(f"models[{label!r}] must have both right and wrong predictions")
-    correct, score = np.asarray(correct) == 1, np.asarray(score)
-    _, rank, size = np.unique(score, return_inverse=True, return_counts=True)
-    middle = (np.cumsum(size) - (size + 1) / 2) / max(1, len(score) - 1)
-    parts = []
-    for rows in (correct, ~correct):
-        ranks = np.sort(middle[rank][rows])
-        if len(ranks) > _QUANTILES:
-            ranks = np.quantile(ranks, (np.arange(_QUANTILES) + 0.5) / _QUANTILES, method="hazen")
-        parts.append(ranks.round(6).tolist() if len(ranks) > 1 else [float(ranks[0])] * 2)
-    return {"label": label, "right": parts[0], "wrong": parts[1]}
 
 
 # ---------------------------------------------------------------------- the posterior of epsilon
@@ -363,97 +237,3 @@ def suitability_decision(
         ),
         still_caption=f"At margin {margin:g} and alpha {alpha:g}: {'; '.join(said)}.",
     )
-
-
-# ---------------------------------------------------------------------- positivity
-
-
-def positivity(n: int = 2000, learner: str = "forest", *, seed: int) -> Widget:
-    """Overlap and the doubly robust interval as positivity moves (P4, experiment 1).
-
-    Propensities are clipped at the same levels; inputs, labels and coins are the same at each.
-    About 0.3 s a level with forests and 2000 points.
-    """
-    levels = POSITIVITY_LEVELS
-    data = [_at_level(n, learner, level, seed) for level in levels]
-    truth = simulation.true_difference()
-    figure, ax = new_figure(height=3.2)
-    for name, title, colour, marker, shift in (
-        ("dr", "doubly robust", COLOURS[0], "o", -0.15),
-        ("ipw", "IPW", COLOURS[1], "s", 0.15),
-    ):
-        value, low, high = np.array([d[name] for d in data]).T
-        ax.errorbar(
-            np.arange(len(levels)) + shift, value, [value - low, high - value], color=colour,
-            marker=marker, markersize=4, linestyle="", linewidth=1.4, label=title,
-        )  # fmt: skip
-    ax.axhline(truth, color="black", linestyle="--", linewidth=1.2, marker="", label="truth")
-    places = range(0, len(levels), -(-len(levels) // 6))
-    ax.set_xticks(list(places), [f"{levels[i]:g}" for i in places])
-    ax.set_xlabel("least probability of an answer")
-    ax.set_ylabel("score of A minus that of B")
-    ax.legend(fontsize=9)
-    start = len(levels) // 2
-    first, last = data[0], data[-1]
-    return Widget(
-        kind="positivity",
-        title="Positivity",
-        controls=(
-            Control("epsilon", "Least probability of an answer", 0, len(levels) - 1, 1, start),
-        ),
-        numbers={
-            "dr": "doubly robust estimate",
-            "dr_low": "95% interval, low",
-            "dr_high": "high",
-            "ipw_low": "IPW's interval, low",
-            "ipw_high": "high",
-            "ess": "A's effective sample size",
-            "clipped": "A's propensities clipped",
-        },
-        data={"levels": data, "truth": truth},
-        still=svg_bytes(figure, "positivity"),
-        alt=(
-            f"Doubly robust and IPW intervals at {len(levels)} levels of positivity from "
-            f"{levels[0]:g} to {levels[-1]:g}, and the truth as a dashed line."
-        ),
-        moving=(
-            "Above, a histogram of A's estimated propensity to abstain, answered and abstained "
-            "points stacked; below, the doubly robust and the IPW interval, and the truth."
-        ),
-        caption=(
-            f"One simulated data set of {n:,} points ({learner} learners, seed {seed}), in which "
-            "both classifiers abstain ever more surely near their boundaries, to the left. "
-            "Propensities are clipped at one minus the level."
-        ),
-        still_caption=(
-            f"Width of the doubly robust interval: {_width(first):.3f} at {levels[0]:g}, "
-            f"{_width(last):.3f} at {levels[-1]:g}."
-        ),
-    )
-
-
-def _at_level(n: int, learner: str, level: float, seed: int) -> dict[str, Any]:
-    drawn = simulation.simulate(n, epsilon=level, rng=seed)
-    (a, b), (r, s) = drawn.scores, drawn.abstained
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        dr = counterfactual_difference(drawn.X, a, r, b, s, learner=learner, clip=level, rng=seed)
-    for each in caught:  # the reader gets to see this one, others go where they belong
-        if not issubclass(each.category, PositivityWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    ipw = estimate_from_nuisances(dr.nuisances, estimator="ipw", clip=level)
-    facts = dr.diagnostics[0]
-    return {
-        "epsilon": level,
-        "answered": facts.propensity_answered.tolist(),
-        "abstained": facts.propensity_abstained.tolist(),
-        "ess": facts.effective_sample_size,
-        "clipped": facts.clipped,
-        "warning": any(each.positivity for each in dr.diagnostics),
-        "dr": [dr.value, *dr.interval],
-        "ipw": [ipw.value, *ipw.interval],
-    }
-
-
-def _width(level: Mapping[str, Any]) -> float:
-    return level["dr"][2] - level["dr"][1]

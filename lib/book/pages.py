@@ -250,7 +250,7 @@ class Page:
         if self.run is None:
             return said + ("Recorded runs: `make book`." if self.build else "")
         if self.mixed:
-            said += "Printed lines and moving figures are this build's: the record kept none. "
+            said += "Printed lines, moving figures and those of theory are this build's. "
         return said + "Your own: `COMPANION_SHOW=build make book`."
 
     @cached_property

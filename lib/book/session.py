@@ -262,7 +262,16 @@ class Chapter:
             }
         )
 
-    def figure(self, figure: "Figure", name: str, alt: str, caption: str, aside: str = "") -> None:
+    def figure(
+        self,
+        figure: "Figure",
+        name: str,
+        alt: str,
+        caption: str,
+        aside: str = "",
+        *,
+        theory: bool = False,
+    ) -> None:
         """Show a figure as SVG with alternative text, and close it.
 
         Parameters
@@ -277,19 +286,21 @@ class Chapter:
             What it means.
         aside : str
             Where the argument does without it: words under which it is folded.
+        theory : bool
+            Nothing in it comes from this run: it is shown whichever run the page shows.
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
         from lib.plot import svg_bytes  # what it needs takes a second to load
 
         svg = svg_bytes(figure, f"{self.name}.{name}")
-        _display(
-            {
-                "text/html": figure_html(svg, name, alt, caption, aside),
-                "text/plain": f"[figure {name}: {alt}]",
-                FIGURE_MIME: {"name": name, "alt": alt, "caption": caption, "aside": aside},
-            }
-        )
+        shown = {
+            "text/html": figure_html(svg, name, alt, caption, aside),
+            "text/plain": f"[figure {name}: {alt}]",
+        }
+        if not theory:  # records keep it, and pages of another run show that run's
+            shown[FIGURE_MIME] = {"name": name, "alt": alt, "caption": caption, "aside": aside}
+        _display(shown)
 
     # ------------------------------------------------------------------ claims
 

@@ -38,6 +38,7 @@ from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.learners import learner_pair, predict_mean
 from lib.counterfactual.result import Estimate
 
+#: Doubly robust, inverse propensity weighting, and regression alone.
 ESTIMATORS = ("dr", "ipw", "plug-in")
 
 Array = npt.NDArray[np.float64]

@@ -35,6 +35,7 @@ from sklearn.utils.validation import validate_data
 from lib.check import as_matrix
 from lib.counterfactual.forest import ForestClassifier, ForestRegressor, Named
 
+#: Learners of propensities and scores that are known by a name.
 LEARNERS = ("linear", "forest", "super")
 
 Array = npt.NDArray[np.float64]

@@ -17,7 +17,9 @@ from lib.check import (
 )
 from lib.ties import at_least
 
+#: Rules that score a probabilistic prediction.
 SCORING_RULES = ("zero-one", "brier", "log")
+#: Measures of confidence by which a classifier may abstain.
 CONFIDENCE_MEASURES = ("softmax-response", "gini")
 
 Array = npt.NDArray[np.float64]

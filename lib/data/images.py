@@ -225,7 +225,7 @@ def load_images(name: str, split: str) -> ImageSet:
             50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.  As plain
             arrays the test images of ``"cifar10"`` are ordered by class: join nothing to them by
             their position.  Arrays of ``"cifar100"`` are taken once they are accepted, since no
-            SHA-256 of them is known (:func:`examine_arrays`).
+            SHA-256 of them is known (``examine_arrays``).
         ``"svhn"``
             73,257 and 26,032 of 32 x 32 in colour, 10 digits.
         ``"gtsrb"``

@@ -37,7 +37,7 @@ class Entry:
     sha256 : str or None
         SHA-256 of its content, 64 lower-case hexadecimal digits; None if the registry does not
         know it and it was not accepted on this machine (``fetch --unverified``).  Of plain arrays
-        the SHA-256 of their names and SHA-256 (:func:`sum_of_arrays`).
+        the SHA-256 of their names and SHA-256 (``sum_of_arrays``).
     size : int or None
         Its length in bytes; None if its SHA-256 is.
     licence, citation : str

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lib.check import require_choice, require_finite, require_int
 
-# Kind: (largest severity, what it is measured in).
+#: Kinds of corruption: the largest severity, and what it is measured in.
 SHIFTS = {
     "gaussian_noise": (math.inf, "standard deviation"),
     "blur": (math.inf, "standard deviation in pixels"),

@@ -50,7 +50,9 @@ from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, Unkn
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
 
+#: The fingerprint of data that cannot be had.
 ABSENT = "absent"
+#: Environment variable: the file into which a chapter notes the data that it asks for.
 ASKED = "COMPANION_ASKED"
 #: Environment variable: files that count as declared for the running chapter, parted by blanks.
 ALSO = "COMPANION_ALSO"

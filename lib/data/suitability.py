@@ -21,6 +21,7 @@ from lib.data.pickles import read_numpy_pickle
 from lib.data.splits import as_rows
 from lib.data.store import fetch
 
+#: The data sets whose signals P2's authors have published.
 DATASETS = ("fmow", "rxrx1", "civilcomments")
 MODELS = (("ERM", 0), ("ERM", 1), ("ERM", 2), ("IRM", 0), ("groupDRO", 0))
 """The (algorithm, seed) pairs published; of CivilComments only the first three are registered."""

@@ -36,6 +36,7 @@ from lib.check import check_delta, require_choice, require_finite, require_int, 
 from lib.privacy.losses import loss_distributions, mesh_for
 from lib.privacy.renyi import History, epsilon_by_orders, gaussian_bound
 
+#: Accountants of noisy gradients: Rényi divergences, privacy loss distributions.
 ACCOUNTANTS = ("rdp", "pld")
 
 _LARGEST_NOISE = 1e5

@@ -51,7 +51,7 @@ class SuitabilityReport:
     adjusted : Decision or None
         With a margin that allows for the estimator's errors: the lower limit of the interval for
         Eq. 12's m', tested at alpha / 2, which keeps alpha
-        (:func:`lib.suitability.guarantees.adjusted_margin`). None unless test and user data have
+        (:func:`lib.suitability.adjusted_margin`). None unless test and user data have
         two labels each.
     powered : PredictionPowered or None
         The tests of accuracies from all user estimates and the user labels, for many labels and by

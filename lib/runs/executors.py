@@ -67,7 +67,7 @@ def run_all(
         Equal ones are run once.
     executor : object, optional
         Anything with ``submit(function, *arguments)`` that returns futures with ``result()``:
-        the executors of :mod:`concurrent.futures`, or a Dask client.  If not given, the cluster
+        the executors of ``concurrent.futures``, or a Dask client.  If not given, the cluster
         that the environment variable ``COMPANION_CLUSTER`` names (see :func:`executor_for`), or
         local processes where it names none; a single missing job is then run in this process.
     store : RunStore, optional

@@ -175,7 +175,7 @@ def equivalence_between_groups(
     What is compared is estimates. They speak for accuracies only as far as the estimator is
     calibrated in each group: the difference of the accuracies is that of the means plus
     eps_a - eps_b, the difference of the calibration errors. Labels measure those:
-    :func:`~lib.suitability.guarantees.calibration_offset`.
+    :func:`calibration_offset`.
 
     References
     ----------

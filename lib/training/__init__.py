@@ -2,7 +2,7 @@
 
 :class:`TrainingConfig` says what is trained, :func:`train` trains one model (DP-SGD by Opacus),
 :func:`train_many` many at once by the same mechanism, and every result carries a
-:class:`PrivacyLedger`.
+:class:`~lib.privacy.PrivacyLedger`.
 
 Examples
 --------

@@ -221,7 +221,7 @@ class Teachers(OnData):
     -----
     The arrays of the outcome: ``predictions`` (teachers, n_train) and ``test_predictions``
     (teachers, n_test) of int16, the classes that each teacher votes for; ``accuracy`` (teachers,)
-    on the test points; ``pseudo_share`` (teachers,), see :class:`FixMatchResult`.
+    on the test points; ``pseudo_share`` (teachers,), see ``FixMatchResult``.
     """
 
     config: FixMatch

@@ -351,13 +351,13 @@ def load_times(browser, url: str, times: int = 5) -> list[dict[str, float]]:
     return found
 
 
-def page_names(folder: Path) -> list[str]:
-    """All pages of a site, the generated ones included.
+def page_names(folder: Path, *inside: str) -> list[str]:
+    """All pages of a site but the reference's, the generated ones included; or those of folders.
 
     Not the 404 page, nor those at old addresses that lead on: these have checks of their own.
     """
     moved = 'http-equiv="refresh"'
-    found = [*folder.glob("*.html"), *folder.glob("beyond/*.html")]
+    found = [p for each in inside or (".", "beyond") for p in folder.joinpath(each).glob("*.html")]
     pages = [p for p in found if moved not in p.read_text(encoding="utf-8")]
     return sorted(p.relative_to(folder).as_posix() for p in pages if p.name != "404.html")
 
@@ -377,8 +377,7 @@ def page_weights(folder: Path) -> tuple[dict[str, int], int]:
     """
     used: dict[Path, set[str]] = {}
     own = {}
-    inner = [path.relative_to(folder).as_posix() for path in folder.glob("reference/*.html")]
-    for name in [*page_names(folder), *inner]:
+    for name in [*page_names(folder), *page_names(folder, "reference")]:
         text = (folder / name).read_text(encoding="utf-8")
         own[name] = len(text.encode())
         for address in _ASSET.findall(text):

@@ -18,7 +18,7 @@ from lib.book.chapters import (
 )
 from lib.book.claims import ClaimError
 from lib.book.evidence import Evidence, runs
-from lib.book.execute import TABLE_MIME, VALUE_MIME, VERDICT_MIME
+from lib.book.execute import FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records
 from lib.book.session import open_chapter
@@ -220,6 +220,9 @@ def test_figures_are_the_same_file_twice_and_need_words(chapter, shown):
     chapter.figure(plt.figure(), "line", "a line", "It rises.", aside="A <line>")
     folded = "<details class='companion-rows'><summary>A &lt;line&gt;</summary><figure "
     assert shown[-1]["text/html"].startswith(folded)
+    assert FIGURE_MIME in shown[-1]
+    chapter.figure(plt.figure(), "line", "a line", "It rises.", theory=True)
+    assert set(shown[-1]) == {"text/html", "text/plain"}
 
 
 def test_notes_are_printed_by_a_script_and_boxed_on_a_page(chapter, capsys, shown, monkeypatch):

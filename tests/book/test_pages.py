@@ -175,6 +175,13 @@ def test_all_that_a_page_shows_is_of_one_run(book, options, build):
     assert names[0] == ("this build" if build else "the recorded run (standard)")
 
 
+def test_a_figure_of_theory_is_shown_with_a_run_that_has_none(book):
+    of = cell({k: v for k, v in figure(1.0, "In theory").items() if k != FIGURE_MIME}, source="new")
+    page = page_of(book, OWN, of)
+    assert "photographs" in shown(page, OWN)
+    assert "In theory" in shown(page, of)
+
+
 def test_the_foot_says_which_run_and_how_to_see_ones_own(book):
     change(book, commit="0123456789")
     page = page_of(book, OWN)
@@ -192,7 +199,7 @@ def test_the_foot_says_which_run_and_how_to_see_ones_own(book):
     assert "The recorded run is older than the text." in older
     assert "COMPANION_SHOW" not in older
     change(book, shown=None)
-    assert "Printed lines and moving figures are this build's" in page_of(book, OWN).source
+    assert "Printed lines, moving figures and those of theory are this" in page_of(book, OWN).source
 
 
 @pytest.mark.parametrize("chapter", chapter_files(ROOT / "book"))

@@ -7,7 +7,6 @@ import itertools
 import math
 import re
 import shutil
-import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import ClassVar
@@ -19,24 +18,10 @@ from scipy import stats
 from site_tools import NEEDS_CHROMIUM
 
 import lib
-from lib import audit, selective, suitability
+from lib import audit, suitability
 from lib.book import interactive
-from lib.counterfactual import PositivityWarning, counterfactual_difference
-from lib.studies.counterfactual import simulation
 
 STATIC = Path(lib.__file__).parent / "book" / "static"
-
-POINTS, SEED = 300, 5
-
-
-@pytest.fixture(scope="module")
-def model():
-    """Predictions whose scores have ties, and infinite ones."""
-    rng = np.random.default_rng(1)
-    correct = rng.random(350) < 0.8
-    score = (rng.normal(size=350) + correct).round(1)
-    score[:3] = math.inf
-    return correct, score
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +36,16 @@ def folds():
 
 
 @pytest.fixture(scope="module")
-def widgets(model, folds):
+def widgets(folds):
     return {
-        "bound-and-score": interactive.bound_and_score({"a model": model}),
         "epsilon-posterior": interactive.epsilon_posterior(
             audit.AttackCounts(tp=65, fp=25, tn=75, fn=35), 0.05
         ),
         "suitability-decision": interactive.suitability_decision(folds, 0.02, 0.05),
-        "positivity": interactive.positivity(POINTS, "linear", seed=SEED),
     }
 
 
-KINDS = ("bound-and-score", "epsilon-posterior", "suitability-decision", "positivity")
+KINDS = ("epsilon-posterior", "suitability-decision")
 
 # ---------------------------------------------------------------------- HTML
 
@@ -143,26 +126,6 @@ def test_markup_in_names_is_text(widgets):
 def test_still_captions_have_the_numbers_of_lib(widgets):
     low, high = audit.epsilon_interval(audit.AttackCounts(65, 25, 75, 35), 0.05, 0.95)
     assert f"from {low:.3f} to {high:.3f}" in widgets["epsilon-posterior"].still_caption
-    random, worst = selective.normalized_score_extremes(320, 400)
-    caption = widgets["bound-and-score"].still_caption
-    assert f"perfect 0.0000, random {random:.4f}, worst {worst:.4f}" in caption
-
-
-def test_quantiles_give_back_the_model(model):
-    """At the model's own accuracy and size the points have the model's score, ties and all."""
-    correct, score = model
-    (order,) = interactive.bound_and_score({"m": model}).data["orders"][:1]
-    points = interactive.order_scores(
-        order["right"], order["wrong"], int(correct.sum()), len(correct)
-    )
-    assert points[0].sum() == correct.sum()
-    ours, theirs = selective.normalized_score(*points), selective.normalized_score(correct, score)
-    assert ours == pytest.approx(theirs, abs=1e-12)
-
-
-def test_a_model_that_is_always_right_is_refused():
-    with pytest.raises(ValueError, match=r"models\['m'\] must have both right and wrong"):
-        interactive.bound_and_score({"m": ([1, 1], [0.1, 0.2])})
 
 
 def test_the_script_is_small_and_asks_nobody():
@@ -268,9 +231,7 @@ DRAWN = """id => {
     circles: [...svg.querySelectorAll("circle")].map(c => X(number(c, "cx"))),
     marks: [...svg.querySelectorAll("line.thick")].filter(
       l => l.getAttribute("x1") === l.getAttribute("x2")).map(l => X(number(l, "x1"))),
-    a: points("a"), c: points("c"),
-    bars: ["a-bar", "b-bar"].map(kind => [...svg.querySelectorAll(`rect[class='${kind}']`)]
-      .filter(r => number(r, "width") !== 20).map(r => number(r, "height"))),
+    c: points("c"),
   };
 }"""
 
@@ -293,41 +254,8 @@ def agree(shown, expected, tolerance, digits):
         assert len(text.partition(".")[2]) == digits, name
 
 
-def points_at(widgets, accuracy, order):
-    data = widgets["bound-and-score"].data
-    tables = data["orders"][order]
-    count = round(accuracy * data["n"])
-    return interactive.order_scores(tables["right"], tables["wrong"], count, data["n"])
-
-
-def score_of(widgets, accuracy, order):
-    correct, score = points_at(widgets, accuracy, order)
-    random, _ = selective.normalized_score_extremes(int(correct.sum()), len(correct))
-    return {
-        "score": selective.normalized_score(correct, score),
-        "bound_area": float(selective.bound_area(accuracy)),
-        "curve_area": selective.selective_auc(correct, score),
-        "random": random,
-    }
-
-
 class TestBrowser:
     pytestmark: ClassVar = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
-
-    def test_bound_and_score(self, page, widgets):
-        orders = range(len(widgets["bound-and-score"].data["orders"]))
-        assert len(orders) == 6
-        for accuracy, order in itertools.product((0.05, 0.29, 0.5, 0.57, 0.8, 0.99), orders):
-            shown = show(page, "bound-and-score", accuracy=accuracy, order=order)
-            agree(shown, score_of(widgets, accuracy, order), 1e-9, 4)
-
-    def test_curve_is_drawn_where_it_is(self, page, widgets):
-        for accuracy, order in ((0.6, 0), (0.9, 1), (0.7, 5)):
-            show(page, "bound-and-score", accuracy=accuracy, order=order)
-            (curve,) = drawn(page, "bound-and-score")["a"]
-            expected = selective.accuracy_coverage(*points_at(widgets, accuracy, order))
-            xy = np.column_stack([expected.coverage, expected.accuracy])
-            np.testing.assert_allclose(np.array(curve), xy, atol=5e-4)
 
     @pytest.mark.parametrize(
         ("where", "delta", "level"), [("page", 0.05, 0.95), ("second", 1e-5, 0.9)]
@@ -402,54 +330,12 @@ class TestBrowser:
             assert seen["marks"] == pytest.approx([required], abs=2e-3 * (1 + abs(required)))
             assert seen["c"][0][0][0] == pytest.approx(margin, abs=2e-3 * (1 + abs(required)))
 
-    def test_positivity(self, page):
-        truth = simulation.true_difference()
-        assert len(interactive.POSITIVITY_LEVELS) == 15
-        for i, level in enumerate(interactive.POSITIVITY_LEVELS):
-            shown = show(page, "positivity", epsilon=i)
-            drawn_data = simulation.simulate(POINTS, epsilon=level, rng=SEED)
-            (a, b), (r, s) = drawn_data.scores, drawn_data.abstained
-            found = {}
-            for name in ("dr", "ipw"):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", PositivityWarning)
-                    found[name] = counterfactual_difference(
-                        drawn_data.X, a, r, b, s,
-                        estimator=name, learner="linear", clip=level, rng=SEED,
-                    )  # fmt: skip
-            dr, ipw, facts = found["dr"], found["ipw"], found["dr"].diagnostics[0]
-            expected = {"dr": dr.value, "dr_low": dr.interval[0], "dr_high": dr.interval[1]}
-            expected |= {"ipw_low": ipw.interval[0], "ipw_high": ipw.interval[1]}
-            agree(shown, expected, 1e-12, 4)
-            assert shown["ess"][0] == pytest.approx(facts.effective_sample_size)
-            assert shown["clipped"] == [facts.clipped, f"{facts.clipped:.1%}"]
-            seen = drawn(page, "positivity")
-            assert seen["circles"] == pytest.approx([dr.value, ipw.value], abs=3e-3)
-            assert seen["marks"] == pytest.approx([*dr.interval, *ipw.interval], abs=3e-3)
-            heights = np.array(seen["bars"])
-            counts = np.array([facts.propensity_answered, facts.propensity_abstained])
-            np.testing.assert_allclose(heights / heights.sum(), counts / POINTS, atol=1e-6)
-            output = page.locator("#widget-page-positivity output").inner_text()
-            assert float(output) == level
-        text = page.locator("#widget-page-positivity svg").text_content()
-        assert f"truth, {truth:.3f}" in text
-
-    def test_everything_moves_by_keyboard(self, browser, address, widgets):
+    def test_everything_moves_by_keyboard(self, browser, address, folds):
         page = visit(browser, address)
         asked = "#widget-page-{} [data-control={}]"
 
         def numbers(kind):
             return show(page, kind)
-
-        page.focus(asked.format("bound-and-score", "accuracy"))
-        page.keyboard.press("ArrowRight")
-        page.keyboard.press("ArrowRight")
-        agree(numbers("bound-and-score"), score_of(widgets, 0.82, 0), 1e-9, 4)
-        page.keyboard.press("Home")
-        agree(numbers("bound-and-score"), score_of(widgets, 0.05, 0), 1e-9, 4)
-        page.keyboard.press("Tab")
-        page.keyboard.press("ArrowDown")
-        agree(numbers("bound-and-score"), score_of(widgets, 0.05, 1), 1e-9, 4)
 
         page.focus(asked.format("epsilon-posterior", "tp"))
         for key in ("ArrowUp", "Tab", "ArrowRight"):  # the number, then the slider below it
@@ -463,17 +349,18 @@ class TestBrowser:
         mirror = page.locator("#widget-page-epsilon-posterior [data-mirror=tn]")
         assert mirror.input_value() == "90"
 
-        page.focus(asked.format("positivity", "epsilon"))
+        page.focus(asked.format("suitability-decision", "fold"))
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Tab")
         page.keyboard.press("End")
-        data = widgets["positivity"].data["levels"]
-        assert numbers("positivity")["dr"][0] == data[-1]["dr"][0]
-        page.keyboard.press("ArrowLeft")
-        assert numbers("positivity")["dr"][0] == data[-2]["dr"][0]
-        slider = page.locator(asked.format("positivity", "epsilon"))
-        assert slider.get_attribute("aria-valuetext") == f"{data[-2]['epsilon']:g}"
+        test, user, _ = folds["year 2017"]
+        expected = suitability.non_inferiority_test(test, user, 0.1)
+        assert numbers("suitability-decision")["p_value"][0] == pytest.approx(expected.p_value)
+        slider = page.locator(asked.format("suitability-decision", "margin"))
+        assert slider.get_attribute("aria-valuetext") == "0.100"
         page.wait_for_timeout(250)
-        status = page.locator("#widget-page-positivity [role=status]").inner_text()
-        assert f"at least {data[-2]['epsilon']:g}" in status
+        status = page.locator("#widget-page-suitability-decision [role=status]").inner_text()
+        assert status.startswith("year 2017: SUITABLE")
         assert page.faults == []
         page.context.close()
 
@@ -510,21 +397,21 @@ class TestBrowser:
 
     def test_scripts_off_shows_the_still_figure(self, browser, address):
         page = visit(browser, address, width=360, java_script_enabled=False)
-        assert page.locator(".companion-still img:visible").count() == 5
-        assert page.locator("figcaption:visible").count() == 5
+        assert page.locator(".companion-still img:visible").count() == 3
+        assert page.locator("figcaption:visible").count() == 3
         assert page.locator("input:visible, select:visible, .companion-live:visible").count() == 0
         boxes = [each.bounding_box() for each in page.locator(".companion-still img").all()]
         assert all(box["width"] <= 360 and box["height"] > 100 for box in boxes)
         page.context.close()
 
     def test_a_broken_widget_keeps_its_still_figure(self, browser, widgets, tmp_path):
-        texts = [widgets[kind].html("page") for kind in ("bound-and-score", "positivity")]
+        texts = [widgets[kind].html("page") for kind in KINDS]
         texts[0] = re.sub(r"(application/json'>).*?(</script>)", r"\1{broken\2", texts[0])
         page = visit(browser, write_page(tmp_path, "".join(texts)))
         page.wait_for_timeout(50)
-        assert page.locator("#widget-page-bound-and-score img:visible").count() == 1
-        assert page.locator("#widget-page-bound-and-score input:visible").count() == 0
-        assert page.locator("#widget-page-positivity img:visible").count() == 0
-        assert page.locator("#widget-page-positivity input:visible").count() == 1
+        assert page.locator("#widget-page-epsilon-posterior img:visible").count() == 1
+        assert page.locator("#widget-page-epsilon-posterior input:visible").count() == 0
+        assert page.locator("#widget-page-suitability-decision img:visible").count() == 0
+        assert page.locator("#widget-page-suitability-decision input:visible").count() == 2
         assert any("JSON" in fault for fault in page.faults)
         page.context.close()

@@ -17,10 +17,10 @@ import malformed_formulas
 import malformed_rows
 import malformed_shared
 import pytest
+from public_names import PACKAGES, public_names
 from sklearn.base import BaseEstimator
 
 import lib
-from lib.book.reference import PACKAGES, public_names
 
 ROWS = [*malformed_rows.ROWS, *malformed_formulas.ROWS, *malformed_shared.ROWS]
 #: What the kinds of a whole object hold that this argument takes: -1 is an unknown label, a score

@@ -105,15 +105,11 @@
     text(x, y, text, kind, anchor) {
       return make(this.svg, "text", { x, y, class: kind || "tick", "text-anchor": anchor || "middle" }, text);
     }
-    axes(xlabel, ylabel, withY = true) {
+    axes(xlabel, ylabel) {
       const { left, right, top, bottom } = this.box;
       for (const [value, text] of ticks(this.x[0], this.x[1], right - left < 330 ? 5 : 8)) {
         make(this.svg, "line", { x1: this.X(value), x2: this.X(value), y1: bottom, y2: bottom + 5, class: "axis" });
         this.text(this.X(value), bottom + 18, text);
-      }
-      if (withY) for (const [value, text] of ticks(this.y[0], this.y[1], 5)) {
-        make(this.svg, "line", { x1: left, x2: right, y1: this.Y(value), y2: this.Y(value), class: "grid" });
-        this.text(left - 7, this.Y(value) + 4, text, "tick", "end");
       }
       make(this.svg, "line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" });
       this.text((left + right) / 2, bottom + 37, xlabel, "label");
@@ -141,11 +137,10 @@
     }
   }
 
-  /* A row of line samples or patches with their names, above a plot. */
+  /* A row of line samples with their names, above a plot. */
   function legend(svg, x, y, entries) {
-    for (const [kind, text, patch] of entries) {
-      if (patch) make(svg, "rect", { x, y: y - 9, width: 20, height: 10, class: kind });
-      else make(svg, "line", { x1: x, x2: x + 22, y1: y - 4, y2: y - 4, class: kind });
+    for (const [kind, text] of entries) {
+      make(svg, "line", { x1: x, x2: x + 22, y1: y - 4, y2: y - 4, class: kind });
       const node = make(svg, "text", { x: x + 27, y, class: "tick", "text-anchor": "start" }, text);
       x += 27 + node.getComputedTextLength() + 16;
     }
@@ -159,63 +154,6 @@
   }
 
   const fixed = (value, digits) => [value, value.toFixed(digits)];
-
-  // ------------------------------------------------------------------ accuracy, coverage, bound
-
-  /* Scores of `count` points, given quantiles at (k + 1/2) / m: as lib.book.interactive.order_scores. */
-  function sample(table, count) {
-    const last = table.length - 1;
-    return Array.from({ length: count }, (_, i) => {
-      const place = Math.min(Math.max((((2 * i + 1) * table.length) / count - 1) / 2, 0), last);
-      const k = Math.min(Math.floor(place), last - 1);
-      return table[k] + (table[k + 1] - table[k]) * (place - k);
-    });
-  }
-
-  /* Selective accuracy at 1/n, ..., 1; points of equal score count in the mean over their orders. */
-  function accuracyCoverage(right, wrong) {
-    right.sort((a, b) => b - a);
-    wrong.sort((a, b) => b - a);
-    const accuracy = [];
-    let i = 0, j = 0, hits = 0;
-    while (i < right.length || j < wrong.length) {
-      const top = j >= wrong.length || (i < right.length && right[i] >= wrong[j]) ? right[i] : wrong[j];
-      const before = accuracy.length;
-      let h = 0, m = 0;
-      for (; i < right.length && right[i] === top; i++) h++;
-      for (; j < wrong.length && wrong[j] === top; j++) m++;
-      m += h;
-      for (let k = 1; k <= m; k++) accuracy.push((hits + (h * k) / m) / (before + k));
-      hits += h;
-    }
-    return accuracy;
-  }
-
-  function boundAndScore(data) {
-    return function (svg, set, width) {
-      const n = data.n, right = Math.round(set.accuracy * n), full = right / n;
-      const order = data.orders[set.order];
-      const accuracy = accuracyCoverage(sample(order.right, right), sample(order.wrong, n - right));
-      const bound = accuracy.map((_, i) => Math.min(1, right / (i + 1)));
-      const mean = (values) => values.reduce((a, b) => a + b, 0) / n;
-      const score = Math.max(0, mean(bound.map((b, i) => b - accuracy[i])));
-      const area = full - full * Math.log(full), random = mean(bound) - full;
-      const curve = accuracy.map((a, i) => [(i + 1) / n, a]), limit = bound.map((b, i) => [(i + 1) / n, b]);
-      canvas(svg, width, 320);
-      const plot = new Plot(svg, { left: 52, right: width - 10, top: 30, bottom: 272 }, [0, 1], [0, 1]);
-      plot.path(limit.concat(curve.slice().reverse()), "a-fill", true);
-      plot.axes("coverage", "selective accuracy");
-      plot.path(limit, "line dashed");
-      plot.path(curve, "a");
-      legend(svg, 52, 17, [["line dashed", "bound"], ["a", "curve"], ["a-fill", "score", true]]);
-      return {
-        outputs: { accuracy: full.toFixed(2) },
-        numbers: { score: fixed(score, 4), random: fixed(random, 4), bound_area: fixed(area, 4), curve_area: fixed(mean(accuracy), 4) },
-        text: `At accuracy ${full.toFixed(2)} with the order “${order.label}” the normalized score is ${score.toFixed(4)}; ` +
-          `a random order would score ${random.toFixed(4)}, a perfect one 0.`,
-      };
-    };
-  }
 
   // ------------------------------------------------------------------ the posterior of epsilon
 
@@ -334,7 +272,7 @@
       if (inside.length > 1) {
         plot.path([[inside[0][0], 0], ...inside, [inside[inside.length - 1][0], 0]], "b-fill", true);
       }
-      plot.axes("epsilon", "posterior density", false);
+      plot.axes("epsilon", "posterior density");
       plot.path([[0, 0], [right, 0]], "grid");
       plot.path(density, "b");
       plot.interval(-0.06 * top, low, high, middle, "line");
@@ -375,7 +313,7 @@
       canvas(svg, width, 200);
       const plot = new Plot(svg, { left: 12, right: width - 12, top: 52, bottom: 150 }, [low - pad, high + pad], [0, 1]);
       plot.bar(low - pad, set.margin, 0, 1, "c-fill");
-      plot.axes("drop in accuracy, test minus user", "", false);
+      plot.axes("drop in accuracy, test minus user");
       plot.path([[set.margin, 0], [set.margin, 1]], "c");
       plot.interval(0.65, low - pad, required, drop, "a", true);
       const x = plot.X(fold.true_drop), y = plot.Y(0.25);
@@ -392,54 +330,11 @@
     };
   }
 
-  // ------------------------------------------------------------------ positivity
-
-  function positivity(data) {
-    const ends = data.levels.flatMap((level) => [...level.dr, ...level.ipw]).concat(data.truth, 0);
-    const low = Math.min(...ends), high = Math.max(...ends), pad = 0.05 * (high - low);
-    const tallest = Math.max(...data.levels.flatMap((level) => level.answered.map((v, i) => v + level.abstained[i])));
-    return function (svg, set, width) {
-      const level = data.levels[set.epsilon], bins = level.answered.length;
-      canvas(svg, width, 430);
-      const top = new Plot(svg, { left: 52, right: width - 12, top: 30, bottom: 200 }, [0, 1], [0, 1.02 * tallest]);
-      top.axes("estimated propensity to abstain, of A", "points");
-      for (let i = 0; i < bins; i++) {
-        const answered = level.answered[i], all = answered + level.abstained[i];
-        top.bar((i + 0.05) / bins, (i + 0.95) / bins, 0, answered, "a-bar");
-        top.bar((i + 0.05) / bins, (i + 0.95) / bins, answered, all, "b-bar");
-      }
-      legend(svg, 52, 17, [["a-bar", "answered", true], ["b-bar", "abstained", true]]);
-      const below = new Plot(svg, { left: 52, right: width - 12, top: 285, bottom: 382 }, [low - pad, high + pad], [0, 1]);
-      below.axes("score of A minus score of B", "", false);
-      below.path([[0, 0], [0, 1]], "grid");
-      below.path([[data.truth, 0], [data.truth, 1]], "line dashed");
-      below.interval(0.72, level.dr[1], level.dr[2], level.dr[0], "a");
-      below.interval(0.3, level.ipw[1], level.ipw[2], level.ipw[0], "b");
-      below.text(46, below.Y(0.72) + 4, "DR", "tick", "end");
-      below.text(46, below.Y(0.3) + 4, "IPW", "tick", "end");
-      legend(svg, 52, 268, [["line dashed", `truth, ${data.truth.toFixed(3)}`]]);
-      const holds = level.dr[1] <= data.truth && data.truth <= level.dr[2];
-      return {
-        outputs: { epsilon: String(level.epsilon) },
-        numbers: {
-          dr: fixed(level.dr[0], 4), dr_low: fixed(level.dr[1], 4), dr_high: fixed(level.dr[2], 4),
-          ipw_low: fixed(level.ipw[1], 4), ipw_high: fixed(level.ipw[2], 4), ess: fixed(level.ess, 0),
-          clipped: [level.clipped, `${(100 * level.clipped).toFixed(1)}%`],
-        },
-        text: `Every point is answered with probability at least ${level.epsilon}: doubly robust interval from ${level.dr[1].toFixed(3)} to ` +
-          `${level.dr[2].toFixed(3)}, width ${(level.dr[2] - level.dr[1]).toFixed(3)}; it ${holds ? "holds" : "misses"} the truth. ` +
-          `IPW's: width ${(level.ipw[2] - level.ipw[1]).toFixed(3)}.` + (level.warning ? " lib warns: positivity looks violated." : ""),
-      };
-    };
-  }
-
   // ------------------------------------------------------------------ the page
 
   const WIDGETS = {
-    "bound-and-score": boundAndScore,
     "epsilon-posterior": epsilonPosterior,
     "suitability-decision": suitability,
-    positivity,
   };
 
   function start(root) {

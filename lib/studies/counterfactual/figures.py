@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lib.counterfactual.diagnostics import Diagnostics
+from lib.counterfactual.result import Estimate
 from lib.counterfactual.sequences import ConfidenceSequence
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.counterfactual.classifiers import Simulated
@@ -118,6 +119,37 @@ def plot_positivity(results: pd.DataFrame) -> Figure:
     axes[1].set_ylim(bottom=0)
     axes[1].set_xlabel(r"positivity level $\epsilon$")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def plot_overlap(levels: Mapping[float, tuple[Estimate, Estimate]], truth: float) -> Figure:
+    """Propensities of A at three levels of positivity, and both estimators' intervals at all."""
+    options = {"height_ratios": (1, 1, 1, 2)}
+    figure, (*above, below) = new_figure(4, 1, 1.7, gridspec_kw=options)
+    shown = [min(levels, key=lambda level: abs(level - near)) for near in (0.02, 0.1, 0.3)]
+    for ax, level in zip(above, shown, strict=True):
+        one = levels[level][0].diagnostics[0]
+        sides = (one.propensity_answered, one.propensity_abstained)
+        for k, label in enumerate(("answered", "abstained")):
+            ax.stairs(sides[k], one.propensity_edges, color=COLOURS[k], fill=True, alpha=0.25)
+            ax.stairs(sides[k], one.propensity_edges, color=COLOURS[k], lw=1.8, label=label)
+        ax.set_title(rf"$\epsilon$ = {level:g}", loc="left")
+        ax.set_ylabel("points")
+        ax.sharex(above[-1])
+    above[-1].set_xlabel("A's estimated propensity to abstain")
+    above[0].legend(loc="upper center", fontsize=9)
+    places = np.arange(len(levels))
+    for k, label in enumerate(("doubly robust", "IPW")):
+        value, low, high = np.transpose([(e[k].value, *e[k].interval) for e in levels.values()])
+        below.errorbar(
+            places + 0.3 * k - 0.15, value, [value - low, high - value], color=COLOURS[k],
+            marker=MARKERS[k], markersize=4, ls="", lw=1.4, label=label,
+        )  # fmt: skip
+    below.axhline(truth, color="black", ls="--", lw=1.2, label="truth")
+    below.set_xticks(places, [f"{level:g}" for level in levels])
+    below.set_xlabel(r"least probability of an answer, $\epsilon$")
+    below.set_ylabel("score of A minus B's")
+    below.legend(fontsize=9)
     return figure
 
 

@@ -9,6 +9,7 @@ abstains with probability 1 - epsilon near its own boundary and epsilon elsewher
 
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from lib.counterfactual.diagnostics import PositivityWarning
 from lib.counterfactual.estimate import (
     ESTIMATORS,
     Nuisances,
+    counterfactual_difference,
     estimate_from_nuisances,
     fit_nuisances,
     fold_numbers,
 )
+from lib.counterfactual.result import Estimate
 from lib.runs import Checkpoint, Outcome, run_all
 from lib.studies.counterfactual.classifiers import Simulated, simulate, true_difference
 
@@ -190,6 +194,26 @@ def cells_of_experiment_1(
         for learner, count in counts.items()
         if count
     }
+
+
+def over_levels(
+    levels: Sequence[float], n: int = 2000, learner: str = "forest", *, seed: int
+) -> dict[float, tuple[Estimate, Estimate]]:
+    """Experiment 1 on one draw at every level of positivity: doubly robust, and IPW.
+
+    Propensities are clipped at the level; inputs, labels and coins are the same at each.
+    """
+    found = {}
+    for level in levels:
+        drawn = simulate(n, epsilon=level, rng=seed)
+        (a, b), (r, s) = drawn.scores, drawn.abstained
+        with warnings.catch_warnings():  # the diagnostics of the estimate say the same
+            warnings.simplefilter("ignore", PositivityWarning)
+            dr = counterfactual_difference(
+                drawn.X, a, r, b, s, learner=learner, clip=level, rng=seed
+            )
+        found[level] = dr, estimate_from_nuisances(dr.nuisances, estimator="ipw", clip=level)
+    return found
 
 
 def share_interval(count: int, n: int, level: float = 0.95) -> tuple[float, float]:

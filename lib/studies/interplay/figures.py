@@ -9,8 +9,10 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy import special
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels
+from lib.selective.areas import normalized_score, random_order_score
 from lib.selective.curves import accuracy_bound, accuracy_coverage
 from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.panel import Imbalance, Panel, selective_net_curve
@@ -204,6 +206,37 @@ def plot_bound_reached(curves: Mapping[float, npt.NDArray]) -> Figure:
     ax.set_xlabel("coverage")
     ax.set_ylabel("selective accuracy")
     ax.legend(title="full accuracy", loc="lower left")
+    return figure
+
+
+def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
+    """Draw one order of acceptance at several accuracies: bound, curves, and scores between.
+
+    Wrong points have normal scores, right ones the same moved by 1 (fair) or 2.5 (good); only the
+    proportion of right points changes.
+    """
+    figure, axes = panels(len(accuracies), 2.0, sharey=True)
+    n = 400
+    coverage = np.arange(1, n + 1) / n
+    for ax, accuracy in zip(axes, accuracies, strict=True):
+        right = round(accuracy * n)
+        bound = accuracy_bound(accuracy, coverage)
+        ax.plot(coverage, bound, "--", color="black", marker="", label="bound", linewidth=1.2)
+        for i, (word, shift) in enumerate((("good", 2.5), ("fair", 1.0))):
+            scores = [special.ndtri((np.arange(m) + 0.5) / m) for m in (right, n - right)]
+            points = np.arange(n) < right, np.concatenate([shift + scores[0], scores[1]])
+            curve = accuracy_coverage(*points)
+            label = f"{word}: {normalized_score(*points):.3f}"
+            ax.plot(*_thinned(curve.coverage, curve.accuracy), _LINES[2 * i], color=COLOURS[i],
+                    marker="", label=label)  # fmt: skip
+            ax.fill_between(coverage, curve.accuracy, bound, color=COLOURS[i], alpha=0.15, lw=0)
+        label = f"random: {random_order_score(accuracy):.3f}"
+        ax.axhline(accuracy, color="0.4", linestyle=":", marker="", label=label)
+        ax.set_ylabel("selective accuracy")
+        ax.set_title(f"accuracy {accuracy:g}", loc="left")
+        ax.legend(loc="lower left", ncols=2, fontsize=9)
+    axes[0].set_ylim(0.3, 1.03)
+    axes[-1].set_xlabel("coverage")
     return figure
 
 
