@@ -10,15 +10,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import nbformat
-
-from lib.book.words import formatted
 
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
@@ -430,99 +427,12 @@ def _shows(node: ast.stmt) -> bool:
 
 # ---------------------------------------------------------------------- notebooks
 
-# Here and not in lib.book.execute, which imports more than papermill should wait for.
-VALUE_MIME = "application/vnd.companion.value+json"
-VALUE = re.compile(r"\{value\}`([^`]+)`")
-
-
-def _pages(book: Path) -> list[Path]:
-    """Texts of the book, in its own folder and those below."""
-    found = (path for kind in ("md", "py") for path in sorted(book.rglob(f"*.{kind}")))
-    made = {"_build", ".ipynb_checkpoints"}
-    return [path for path in found if not made & {*path.relative_to(book).parts}]
-
-
-def quoted_values(book: Path) -> dict[str, set[str]]:
-    """Names of the values that the book's prose quotes, by chapter."""
-    found: dict[str, set[str]] = {}
-    for path in _pages(book):
-        for quoted in VALUE.findall(path.read_text(encoding="utf-8")):
-            chapter, _, name = quoted.partition(":")[0].rpartition(".")
-            found.setdefault(chapter, set()).add(name)
-    return found
-
-
-_QUOTED = re.compile(r"^(?:# )?```\{(result|picture)\} ([\w.-]+)$", flags=re.MULTILINE)
-
-
-def quoted_figures(book: Path) -> dict[str, set[str]]:
-    """Names of the figures that the book shows beside the cells that make them, by chapter."""
-    found: dict[str, set[str]] = {}
-    for path in _pages(book):
-        for kind, quoted in _QUOTED.findall(path.read_text(encoding="utf-8")):
-            chapter, _, name = quoted.rpartition(".")
-            found.setdefault(path.stem if kind == "result" else chapter, set()).add(name)
-    return found
-
 
 def with_arxiv(body: str) -> str:
     """Lead from the numbers of preprints to them."""
     return re.sub(
         r"\barXiv:(\d{4}\.\d{4,5})\b", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', body
     )
-
-
-def with_values(
-    notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
-) -> nbformat.NotebookNode:
-    """Put the numbers into a notebook's prose, where only a book understands ``{value}``."""
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = plain_roles(VALUE.sub(lambda found: resolve(found[1]), cell.source))
-    return notebook
-
-
-_ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\s*<[^`>]*>)?`")
-
-
-def plain_roles(text: str) -> str:
-    """Prose without what only a book understands: the words of roles stay, a directive goes."""
-    return _ELSEWHERE.sub("", _ROLE.sub(r"\1", text))
-
-
-_ELSEWHERE = re.compile(r"^```\{(?:result|benchmarks)\} [\w-]+\n```\n+", flags=re.MULTILINE)
-_RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
-
-
-def shown_first(notebook: nbformat.NotebookNode) -> set[str]:
-    """Names of the figures that a chapter's prose shows before the cells that make them."""
-    prose = (c.source for c in notebook.cells if c.cell_type == "markdown")
-    return {name for text in prose for name in _RESULT.findall(f"{text}\n\n")}
-
-
-def given_value(value: Any) -> Any:
-    """A value as the chapter gave it: in the messages of a kernel infinities and NaN are words."""
-    return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def with_own_values(text: str) -> str:
-    """Put the numbers that an executed notebook holds itself into its prose."""
-    if VALUE_MIME not in text:
-        return text
-    notebook = nbformat.reads(text, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    shown = [output.get("data", {}).get(VALUE_MIME) for cell in cells for output in cell.outputs]
-    values = {one["name"]: given_value(one["value"]) for one in shown if one}
-    opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", "".join(c.source for c in cells))
-
-    def known(quoted: str) -> str:
-        where, _, spec = quoted.partition(":")
-        chapter, _, name = where.partition(".")
-        if opened is None or chapter != opened[1] or name not in values:
-            return f"{{value}}`{quoted}`"
-        return formatted(values[name], spec)
-
-    return nbformat.writes(with_values(notebook, known))
 
 
 _COLAB = """# On Colab: fetch the book at the commit that this notebook was made from; install it.

@@ -31,6 +31,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.notebooks import quoted_figures, quoted_values, shown_first, surroundings, whole
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
@@ -52,16 +53,12 @@ from lib.book.site import (
     named_regions,
     not_found_page,
     plain_math,
-    quoted_figures,
-    quoted_values,
     redirect_page,
     shorten,
-    shown_first,
     site_address,
     social_tags,
     with_arxiv,
     with_cards,
-    with_values,
 )
 from lib.book.unchanged import forget, is_damaged, leave_note
 from lib.book.words import formatted
@@ -439,7 +436,9 @@ def _write_notebooks(app: Sphinx) -> None:
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
         notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
-        with_values(notebook, partial(_value, app, own=True))
+        page = path.relative_to(book).with_suffix("").as_posix()
+        around = surroundings(book, page, app.config.html_baseurl)
+        whole(notebook, partial(_value, app, own=True), around)
         if commit:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
