@@ -12,6 +12,7 @@ before a cell is made of them, and YAML is read as strictly as the book's own.
 import functools
 import keyword
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -98,9 +99,10 @@ def _whole(text: str) -> str:
     from lib.book.session import book_folder
     from lib.book.site import site_address
 
-    if f'"{MINE}"' not in text:
+    page = re.search(rf'"{MINE}": {{\s*"page": "([\w/]+)"', text)
+    if page is None:
         return text
-    book = book_folder()
+    book = book_folder(page[1].rpartition("/")[2])
     given = os.environ.get("COMPANION_SITE", "")
     return with_own_values(text, book, site_address(given, repository(book.parent, os.environ)))
 
@@ -168,8 +170,10 @@ def _guard_papermill() -> None:
             return super().codify(parameters, comment)
 
     translators.papermill_translators.register("python", Translator)
-    iorw.papermill_io.register("local", ChapterHandler)  # paths without a scheme, from any folder
-    iorw.papermill_io.register("-", _StreamHandler())
+    # Of several handlers of paths without a scheme papermill takes the first that was registered.
+    ours = {"local": ChapterHandler, "-": _StreamHandler()}
+    registered = iorw.papermill_io._handlers
+    registered[:] = [(scheme, ours.get(scheme, handler)) for scheme, handler in registered]
     plain = iorw.NoDatesSafeLoader
 
     def loader(stream: Any) -> Any:

@@ -99,7 +99,7 @@ def _declared_here(
             after = history[len(history) - back :]
             injected = [c for c in after if c.lstrip().startswith("# Parameters")]
             return parse_parameters(source), [n for c in injected for n in _assigned(c)]
-    book = book_folder()
+    book = book_folder(name)
     listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
     if history or name not in listed:
         return (), []
@@ -119,9 +119,19 @@ def _assigned(source: str) -> list[str]:
     return [t.id for node in nodes for t in node.targets if isinstance(t, ast.Name)]
 
 
-def book_folder() -> Path:
-    """Where claims and records lie: the build says so, else beside ``lib``."""
-    return Path(os.environ.get("COMPANION_BOOK") or Path(lib.__file__).parent.parent / "book")
+def book_folder(chapter: str) -> Path:
+    """Where claims and records of a chapter lie.
+
+    The build and papermill say so; else it is the book beside ``lib``, or one in the working
+    folder or above, whichever has the chapter.
+    """
+    if told := os.environ.get("COMPANION_BOOK"):
+        return Path(told)
+    here = Path.cwd()
+    roots = [Path(lib.__file__).parents[1], here, *here.parents]
+    books = [root / "book" for root in roots if (root / "book" / "_toc.yml").exists()]
+    own = roots[0] / "book"
+    return next((book for book in books if chapter in chapter_files(book)), own)
 
 
 class Chapter:
@@ -144,7 +154,7 @@ class Chapter:
         self.parameters = parameters
         self._used: dict[str, Any] = {}
         self._declared = declared
-        book = book_folder()
+        book = book_folder(name)
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
