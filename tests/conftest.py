@@ -36,7 +36,7 @@ LONGEST = (
     "book/test_parameter_files.py",
     "book/test_site_checks.py",
     "book/test_widgets.py",
-    "audit/test_sanity.py",
+    "studies/test_sanity.py",
     "report/test_report_analyses.py",
     "runs/test_devices.py",
     "test_contributing.py",
@@ -45,13 +45,13 @@ LONGEST = (
     "report/test_report_commands.py",
     "training/test_jobs.py",
     "faults/test_faults_build.py",
-    "selective/test_panel.py",
+    "studies/test_interplay.py",
     "training/test_accounting.py",
     "audit/test_posterior.py",
-    "audit/test_audit_studies.py",
+    "studies/test_audit_studies.py",
     "data/test_images.py",
     "training/test_benchmark.py",
-    "lenses/test_lenses.py",
+    "studies/test_six_lenses.py",
     "test_reference.py",
     "runs/test_executors.py",
     "test_wheel.py",
@@ -63,10 +63,10 @@ LONGEST = (
     "faults/test_determinism.py",
     "malformed/test_malformed_calls.py",
     "data/test_data_cli.py",
-    "audit/test_system.py",
+    "studies/test_system.py",
     "selective/test_uncertainty.py",
     "counterfactual/test_counterfactual_simulation.py",
-    "canaries/test_simulation.py",
+    "studies/test_simulation.py",
     "faults/test_faults_disk.py",
     "counterfactual/test_estimate.py",
     "suitability/test_refined.py",
@@ -78,18 +78,12 @@ LONGEST = (
 )
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
-    "audit/test_curve_studies.py",
     "audit/test_jax_privacy.py",
-    "canaries/test_canary_system.py",
     "counterfactual/test_counterfactual_studies.py",
     "counterfactual/test_doubleml.py",
     "counterfactual/test_efficiency.py",
     "counterfactual/test_learners.py",
     "counterfactual/test_scenarios.py",
-    "selective/test_choosing.py",
-    "selective/test_noise_map.py",
-    "selective/test_outlier.py",
-    "selective/test_selective_tables.py",
     "suitability/test_experiment.py",
     "suitability/test_studies.py",
     "suitability/test_study_panel.py",
@@ -97,7 +91,7 @@ STUDIES = (
     "training/test_memory.py",
     "training/test_training_page.py",
 )
-FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
+FAST = ("audit", "counterfactual", "selective", "suitability", "training")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:

@@ -5,9 +5,5 @@ def legend(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def ticks(axis):
-    return [text.get_text() for text in axis.get_ticklabels()]
-
-
 def lines(ax):
     return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}

@@ -118,16 +118,6 @@ def test_accuracy_by_hand():
 # What else people do with one set of trials: how often a bound on epsilon is above the truth.
 
 
-def resampled(scores, members, delta, rng):
-    """The largest log((TPR - delta) / FPR) of a bootstrap sample, from a tenth of the trials on."""
-    parts = [rng.choice(scores[members == kind], (members == kind).sum()) for kind in (1, 0)]
-    kinds = np.repeat([True, False], [len(part) for part in parts])
-    tp, fp, tn, fn = roc_counts(np.concatenate(parts), kinds).T
-    usable = (fp >= (fp + tn) / 10) & (tp > delta * (tp + fn))
-    odds = (tp[usable] / (tp + fn)[usable] - delta) / (fp[usable] / (fp + tn)[usable])
-    return max(0.0, float(np.log(odds.max())))
-
-
 def test_the_median_of_divisions_holds_and_the_best_of_them_does_not():
     """An attack that says yes or no: the other half of the trials, 101 times, by its counts."""
     rng, repetitions, n, rates = np.random.default_rng(6), 500, 200, (0.5, 0.1)
@@ -153,18 +143,6 @@ def test_the_level_with_several_divisions(mu):
     assert above <= most(repetitions, 1 - LEVEL)
 
 
-def test_quantiles_of_a_bootstrap_are_no_bounds():
-    """Of an estimate, as its authors say: resampling knows nothing of the choice of a threshold."""
-    rng, repetitions, n, delta, mu = np.random.default_rng(3), 60, 200, 0.01, 0.1
-    members, truth = np.arange(n) % 2 == 0, true_best_epsilon(mu, delta)
-    above = 0
-    for _ in range(repetitions):
-        scores = rng.normal(size=n) + mu * members
-        found = [resampled(scores, members, delta, rng) for _ in range(100)]
-        above += np.quantile(found, 1 - LEVEL) > truth
-    assert above > most(repetitions, 2 * (1 - LEVEL))
-
-
 def test_several_divisions_begin_with_the_first():
     rng = np.random.default_rng(4)
     scores, members = rng.normal(size=80), np.arange(80) % 2 == 0
@@ -177,5 +155,5 @@ def test_several_divisions_begin_with_the_first():
     )
     three = held_out_lower_bound(scores, members, 1e-5, 0.9, splits=3, seed=7)
     assert three[1] == sorted(bound for _, bound in bounds)[1]
-    with pytest.raises(ValueError, match="splits must be odd"):
+    with pytest.raises(ValueError, match="splits"):
         held_out_lower_bound(scores, members, 1e-5, splits=2, seed=0)

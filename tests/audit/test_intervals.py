@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 
 import numpy as np
 import pytest
@@ -14,73 +13,14 @@ from lib.audit import (
     epsilon_interval,
     epsilon_lower_bounds,
     epsilon_point,
-    epsilon_posterior,
     privacy_region,
-    roc_counts,
 )
 from lib.audit.counts import rate_interval
 from lib.audit.intervals import METHODS, SIDES
 
 EXAMPLE = AttackCounts(tp=65, fp=25, tn=75, fn=35)
 PERFECT = AttackCounts(tp=1000, fp=0, tn=1000, fn=0)
-INF, NAN = math.inf, math.nan
-SHAPE = "counts must be of shape (m, 4) with m of at least 1, got shape"
-TRIALS = "counts must have positive and negative trials in every row"
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: AttackCounts(0, 1, 1, 0),
-            "tp + fn must be at least 1: there are no positive trials",
-        ),
-        (
-            lambda: AttackCounts(1, 0, 0, 1),
-            "fp + tn must be at least 1: there are no negative trials",
-        ),
-        (lambda: privacy_region(1, 0).lower(2), "fnr must be in [0, 1], got 2.0"),
-        (lambda: privacy_region(1, 0).upper(2), "fnr must be in [0, 1], got 2.0"),
-        (lambda: privacy_region(1, 0).contains(2, 0.5), "fpr must be in [0, 1], got 2.0"),
-        (lambda: privacy_region(1, 0).contains(0.5, 2), "fnr must be in [0, 1], got 2.0"),
-        (lambda: epsilon_posterior(EXAMPLE, 0).cdf([0, NAN]), "eps must not be NaN"),
-        (lambda: epsilon_posterior(EXAMPLE, 0).ppf([0, 1.1]), "q must be in [0, 1], got 1.1"),
-        (lambda: epsilon_posterior(EXAMPLE, 0).isf(-0.1), "q must be in [0, 1], got -0.1"),
-        *[
-            (lambda counts=counts: epsilon_lower_bounds(counts, 0), message)
-            for counts, message in (
-                (np.ones(4, int), f"{SHAPE} (4,)"),
-                (np.ones((2, 3), int), f"{SHAPE} (2, 3)"),
-                (np.ones((0, 4), int), f"{SHAPE} (0, 4)"),
-                ([[1], [1, 2]], "counts must be rectangular, got rows of unequal length"),
-                ([[1.0, 2, 3, 4]], "counts must be integers, got float64"),
-                ([[1, 2, 3, 4], [1, -2, -3, 4]], "counts must be at least 0, got -3"),
-                ([[1, 2, 3, 4], [0, 1, 1, 0]], TRIALS),
-                ([[1, 2, 3, 4], [1, 0, 0, 1]], TRIALS),
-            )
-        ],
-    ],
-)
-def test_messages_in_full(call, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        call()
-
-
-@pytest.mark.parametrize("function", [epsilon_interval, epsilon_posterior])
-def test_counts_must_be_counts(function):
-    with pytest.raises(TypeError, match=r"^counts must be AttackCounts, got list$"):
-        function([1, 1, 1, 1], 0.0)
-
-
-def test_the_ends_of_what_is_allowed_are_allowed():
-    counts = AttackCounts(np.int64(1), np.uint8(0), 1, 0)
-    assert all(type(getattr(counts, name)) is int for name in ("tp", "fp", "tn", "fn"))
-    assert (counts.positives, counts.negatives, counts.fnr, counts.fpr) == (1, 1, 0.0, 0.0)
-    counts = AttackCounts(1, 2, 3, 4)
-    assert (counts.positives, counts.negatives) == (5, 5)
-    assert (counts.fnr, counts.fpr) == (0.8, 0.4)
-    assert AttackCounts(0, 1, 0, 1).fnr == 1.0
-    assert privacy_region(0, 0.0).contains(0.5, 0.5)
+INF = math.inf
 
 
 def test_the_region_by_its_three_lines():
@@ -92,6 +32,7 @@ def test_the_region_by_its_three_lines():
     assert region.lower(x) == pytest.approx(expected, abs=1e-15)
     assert region.upper(x) == pytest.approx(1 - region.lower(1 - x), abs=1e-15)
     assert region.upper(0.7) == pytest.approx(1 - 0.2)
+    assert privacy_region(INF, 0.1).lower(x).tolist() == [0.0] * 8
     grid = np.linspace(0, 1, 41)
     fpr, fnr = np.meshgrid(grid, grid)
     # The rounding of thirds must not decide.
@@ -102,26 +43,6 @@ def test_the_region_by_its_three_lines():
     assert (region.contains(fpr, fnr) == inside)[away].all()
     assert inside[away].any()
     assert not inside[away].all()
-
-
-def test_the_boundary_belongs_to_the_region():
-    region = privacy_region(0.0, 0.25)
-    assert region.contains(0.5, 0.25)
-    assert region.contains(0.75, 0.5)
-    assert not region.contains(np.nextafter(0.5, 0), 0.25)
-    assert not region.contains(np.nextafter(0.75, 1), 0.5)
-    assert privacy_region(1, 0.5).delta == 0.5
-    assert type(privacy_region(1, 0.5).epsilon) is float
-
-
-def test_regions_of_a_huge_epsilon():
-    for eps in (710.0, 1e6):  # e^710 overflows
-        region = privacy_region(eps, 0.25)
-        assert region.lower([0.0, 1e-300, 0.5, 1.0]).tolist() == pytest.approx(
-            [0.75, 0.0, 0.0, 0.0], abs=1e-300
-        )
-    assert privacy_region(INF, 0.25).lower([0.0, 0.5]).tolist() == [0.0, 0.0]
-    assert privacy_region(INF, 0.25).upper([0.0, 0.5]).tolist() == [1.0, 1.0]
 
 
 def test_epsilon_of_points_by_hand():
@@ -235,22 +156,6 @@ def test_of_equal_bounds_the_first_is_the_best(method):
         assert best_lower_bound(table, 1e-3, 0.9, method)[0] == place
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_of_bounds_equal_but_for_rounding_the_first_is_the_best(method):
-    """Rows that stand twice, with the rates exchanged, or with every guess the other way round."""
-    rng = np.random.default_rng(5)
-    for _ in range(8):
-        n, m = int(rng.integers(3, 60)), 5
-        fn, fp = rng.integers(0, n + 1, (2, m))
-        rows = np.column_stack([n - fn, fp, n - fp, fn])
-        table = np.concatenate([rows, rows[:, [2, 3, 0, 1]], rows[:, [3, 2, 1, 0]], rows])
-        table = table[rng.permutation(len(table))]
-        bounds = epsilon_lower_bounds(table, 1e-3, 0.9, method)
-        index, bound = best_lower_bound(table, 1e-3, 0.9, method)
-        assert index == np.flatnonzero(bounds >= bounds.max() * (1 - 1e-9))[0]
-        assert bound == pytest.approx(bounds.max(), rel=1e-9)
-
-
 def test_a_best_bound_that_rectangles_do_not_lead_to():
     """Jeffreys' rectangles rank these rows otherwise than the posterior does."""
     rng = np.random.default_rng(3)
@@ -301,13 +206,6 @@ def test_figure_1():
     assert epsilon_interval(counts, 1e-5, method="clopper-pearson") == (0.0, math.inf)
 
 
-def test_no_finite_region_holds_a_point_without_false_positives():
-    """What P3's footnote overlooks: FPR = 0 with FNR < 1 - delta."""
-    for eps in (1.736, 3.124, 10.0, 30.0):
-        assert not privacy_region(eps, 1e-5).contains(0.0, 0.176)
-    assert epsilon_point(0.0, 0.176, 1e-5) == math.inf
-
-
 CORNERS = [
     AttackCounts(1, 0, 1, 0),
     AttackCounts(0, 1, 0, 1),
@@ -323,7 +221,7 @@ CORNERS = [
 
 
 @pytest.mark.parametrize("counts", CORNERS)
-@pytest.mark.parametrize("delta", [0.0, 1e-300, 0.3, 0.999])
+@pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_corner_cases_are_finite_ordered_and_monotone_in_the_level(counts, delta):
     levels = (1e-9, 0.01, 0.5, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12)
     for method, side in itertools.product(METHODS, SIDES):
@@ -334,28 +232,3 @@ def test_corner_cases_are_finite_ordered_and_monotone_in_the_level(counts, delta
         lows, highs = zip(*ends, strict=True)
         assert all(a >= b - 1e-9 * (1 + a) for a, b in itertools.pairwise(lows))
         assert all(a <= b + 1e-9 * (1 + a) for a, b in itertools.pairwise(highs))
-
-
-def test_many_trials_agree():
-    """With 10^7 trials all three intervals close in on the truth."""
-    counts = CORNERS[8]
-    truth = float(epsilon_point(counts.fpr, counts.fnr, 1e-5))
-    for method in METHODS:
-        low, high = epsilon_interval(counts, 1e-5, 0.9, method)
-        assert low < truth < high
-        assert high - low < 0.01
-
-
-def roc(separation, n=1024, seed=0):
-    rng = np.random.default_rng(seed)
-    members = np.arange(n) % 2 == 0
-    return roc_counts(rng.normal(size=n) + separation * members, members)
-
-
-@pytest.mark.parametrize("separation", [0.0, 0.3, 1.0, 3.0, 8.0])
-def test_best_of_a_roc_is_the_maximum(separation):
-    table = roc(separation, 200)
-    bounds = epsilon_lower_bounds(table, 1e-5)
-    index, best = best_lower_bound(table, 1e-5)
-    assert best == pytest.approx(bounds.max(), abs=1e-12)
-    assert bounds[index] == pytest.approx(best, abs=1e-12)

@@ -14,7 +14,6 @@ from scipy import special, stats
 
 from lib.audit import (
     attack_curve,
-    epsilon_lower_bounds,
     gaussian_lower_bound,
     held_out_lower_bound,
     one_run_epsilon,
@@ -48,13 +47,6 @@ def circular(n, ratio):
     return np.sqrt(1 - np.linspace(0, 1, n) ** 2), np.linspace(0, 1, int(ratio * n))
 
 
-@RATIOS
-def test_tpr_of_the_worst_and_the_best_attack(ratio):
-    low, high = np.zeros(30), np.ones(int(30 * ratio))
-    assert curve_of(low, high).tpr(FPRS)[0] == pytest.approx(FPRS)
-    assert curve_of(np.ones(30), np.zeros(int(30 * ratio))).tpr(FPRS)[0].tolist() == [1.0] * 10
-
-
 def test_tpr_by_hand():
     found = curve_of([1, 3], [0, 2]).tpr([0, 0.25, 0.5, 0.75, 1.0])[0]
     assert found == pytest.approx([0.5, 0.75, 1.0, 1.0, 1.0])
@@ -74,19 +66,7 @@ def test_tpr_accuracy_and_area_of_an_arc(ratio):
 
 
 @RATIOS
-def test_tpr_of_guessing(ratio):
-    rng = np.random.default_rng(SEED)
-    curve = curve_of(rng.uniform(size=100_000), rng.uniform(size=int(100_000 * ratio)))
-    assert curve.tpr(FPRS)[0] == pytest.approx(FPRS, rel=0.05, abs=1e-3)
-
-
-def test_area_by_hand():
-    x = [0, 0.25, 0.5, 0.75, 1]
-    assert np.trapezoid(curve_of([0, 4, 6, 7], [1, 2, 3, 5]).tpr(x)[0], x) == 13 / 16
-
-
-@RATIOS
-@pytest.mark.parametrize("prevalence", [None, 0.0, 0.1, 0.5, 0.7, 1.0])
+@pytest.mark.parametrize("prevalence", [None, 0.1, 0.7, 1.0])
 def test_largest_accuracy(prevalence, ratio):
     inside, outside = np.repeat([1, 3], 500), np.repeat([0, 2], int(500 * ratio))
     prevalence = 1 / (1 + ratio) if prevalence is None else prevalence
@@ -96,32 +76,16 @@ def test_largest_accuracy(prevalence, ratio):
     assert expected <= high <= 1.05 * expected
 
 
-@RATIOS
-@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("n", [100, 1000])
-def test_bound_at_a_given_threshold(n, ratio, threshold):
-    inside, outside = normal_scores(1, n), normal_scores(0, int(n * ratio))
-    fn, fp = (inside < threshold).sum(), (outside >= threshold).sum()
-    fnr, fpr = (
-        stats.beta.ppf(0.95, errors + 1, trials - errors)
-        for errors, trials in ((fn, n), (fp, len(outside)))
-    )
-    row = [n - fn, fp, len(outside) - fp, fn]
-    found = epsilon_lower_bounds([row], 0.0, 0.9, "clopper-pearson")[0]
-    # Theirs by default is the first of the two logarithms alone.
-    assert found == pytest.approx(max(0, math.log((1 - fnr) / fpr), math.log((1 - fpr) / fnr)))
-
-
-@pytest.mark.parametrize(("mu", "ratio"), [(0.7, 0.5), (1.0, 1.0), (1.5, 0.5)])
+@pytest.mark.parametrize(("mu", "ratio"), [(1.0, 1.0), (1.5, 0.5)])
 def test_bounds_with_many_trials(mu, ratio):
     """The settings of their test of repeated splits, for all three choices of a threshold."""
-    delta, n = 0.1, 100_000
+    delta, n = 0.1, 30_000
     given = both(normal_scores(mu, n), normal_scores(0, int(n * ratio)))
     truth = true_best_epsilon(mu, delta)
     bounds = {
         "union": union_lower_bound(roc_counts(*given), delta, 0.8, "clopper-pearson")[1],
         "split": held_out_lower_bound(*given, delta, 0.8, "clopper-pearson", seed=0)[1],
-        "splits": held_out_lower_bound(*given, delta, 0.9, "clopper-pearson", splits=5, seed=0)[1],
+        "splits": held_out_lower_bound(*given, delta, 0.9, "clopper-pearson", splits=3, seed=0)[1],
     }
     for bound in bounds.values():
         assert bound < truth
@@ -136,13 +100,6 @@ def test_bound_if_gaussian(mu, within):
     scores = rng.normal(mu, 1, 500_000), rng.normal(0, 1, 500_000)
     found = gaussian_lower_bound(*scores, 0.05, 0.9, choice="union").epsilon
     assert found == pytest.approx(true_best_epsilon(mu, 0.05), rel=within)
-
-
-@pytest.mark.parametrize("mu", [0.0, -1.0, -3.0])
-def test_bound_if_gaussian_of_an_attack_no_better_than_chance(mu):
-    rng = np.random.default_rng(SEED)
-    scores = rng.normal(mu, 1, 5000), rng.normal(0, 1, 5000)
-    assert gaussian_lower_bound(*scores, 1e-5, choice="union").epsilon == 0
 
 
 @pytest.mark.parametrize("guesses", [1, 10, 100])

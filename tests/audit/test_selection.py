@@ -20,25 +20,6 @@ from lib.audit import (
 )
 from lib.audit.selection import chosen_threshold, union_events
 
-
-def test_roc_counts_by_brute_force():
-    rng = np.random.default_rng(0)
-    scores, members = np.round(rng.normal(size=60), 1), rng.random(60) < 0.5
-    found = roc_counts(scores, members)
-    expected = []
-    for threshold in (math.inf, *np.unique(scores)[::-1]):
-        guess = scores >= threshold
-        expected.append(
-            [
-                (guess & members).sum(),
-                (guess & ~members).sum(),
-                (~guess & ~members).sum(),
-                (~guess & members).sum(),
-            ]
-        )
-    assert found.tolist() == np.array(expected).tolist()
-
-
 _TENTHS = np.random.default_rng(7).integers(0, 11, 300)
 _SAME = {
     "k / 10": _TENTHS / 10,
@@ -74,28 +55,6 @@ def test_thresholds_of_scores_too_dense_to_round_are_their_own():
     assert len(table) == 13
     found = [counts_at(scores, members, t).tolist() for t in roc_thresholds(scores)]
     assert found == table.tolist()
-
-
-def test_equal_scores_give_the_two_trivial_thresholds():
-    table = roc_counts([0.5] * 10, [True] * 4 + [False] * 6)
-    assert table.tolist() == [[0, 0, 6, 4], [4, 6, 0, 0]]
-    assert best_lower_bound(table, 1e-5, method="clopper-pearson") == (0, 0.0)
-    # P3's posterior finds some epsilon even for an attack that never looks: see its Figure 1.
-    assert best_lower_bound(table, 1e-5)[1] > 0
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("delta", [1e-5, 0.01])
-def test_epsilon_of_the_gaussian_mechanism_is_the_best_over_its_trade_off_curve(mu, delta):
-    fpr = stats.norm.cdf(np.linspace(-12, 12, 200_001))
-    fnr = gaussian_fnr(fpr, mu)
-    assert epsilon_point(fpr, fnr, delta).max() == pytest.approx(
-        true_best_epsilon(mu, delta), abs=1e-6
-    )
-
-
-def test_no_privacy_is_needed_where_delta_covers_everything():
-    assert true_best_epsilon(0.1, 0.5) == 0.0
 
 
 def test_the_chosen_threshold_is_finite_where_all_bounds_are_cut_off():
@@ -171,39 +130,6 @@ def test_limits_at_tied_scores_fail_no_more_often_than_the_union_bound_pays_for(
         assert union_lower_bound(counts, 0.0, level, fixed=fixed)[1] == pytest.approx(expected[0])
 
 
-def test_held_out_bound_is_that_of_the_other_half():
-    rng = np.random.default_rng(3)
-    members = np.arange(80) % 2 == 0
-    scores = rng.normal(size=80) + 2 * members
-    threshold, bound = held_out_lower_bound(scores, members, 1e-5, seed=5)
-    assert threshold in scores
-    assert bound >= 0
-    assert held_out_lower_bound(scores, members, 1e-5, seed=5) == (threshold, bound)
-
-
-@pytest.mark.parametrize(
-    ("scores", "members", "message"),
-    [
-        ([1.0, 2.0], [True], r"members must be of shape \(2,\)"),
-        ([1.0, 2.0], [True, True], "members must hold both kinds of trials, got only True"),
-    ],
-)
-def test_bad_attacks(scores, members, message):
-    with pytest.raises(ValueError, match=message):
-        roc_counts(scores, members)
-    with pytest.raises(ValueError, match=message):
-        held_out_lower_bound(scores, members, 0.1, seed=0)
-
-
-def test_bad_division():
-    with pytest.raises(ValueError, match=r"share must be a number in \(0, 1\), got 1.0"):
-        held_out_lower_bound([1, 2, 3, 4], [1, 0, 1, 0], 0.1, share=1.0, seed=0)
-    with pytest.raises(
-        ValueError, match="scores must leave trials with members = False to both parts, got 1"
-    ):
-        held_out_lower_bound([1, 2, 3], [1, 0, 1], 0.1, seed=0)
-
-
 def test_never_guessing_does_not_guess_infinite_scores():
     """The choosing half knows nothing; in the other one infinite scores would give all away."""
     members = np.arange(80) % 2 == 0
@@ -217,17 +143,6 @@ def test_never_guessing_does_not_guess_infinite_scores():
     threshold, bound = held_out_lower_bound(scores, members, 1e-5, method="clopper-pearson", seed=2)
     assert threshold < math.inf
     assert bound > 0
-
-
-def test_counts_at_every_threshold_are_the_rows_of_the_roc():
-    rng = np.random.default_rng(0)
-    scores, members = np.round(rng.normal(size=60), 1), rng.random(60) < 0.5
-    scores[:6] = [np.inf, -np.inf, np.inf, -np.inf, np.inf, 0.0]
-    thresholds = roc_thresholds(scores)
-    assert thresholds[0] == math.inf > thresholds[1]
-    rows = [counts_at(scores, members, t).tolist() for t in thresholds]
-    assert rows == roc_counts(scores, members).tolist()
-    assert counts_at([1.0, 2.0], [True, True], 1.5).tolist() == [1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.3, 1.0, 7.0, 300.0, 1e5, 1e9, 1e150])
@@ -245,3 +160,38 @@ def test_epsilon_of_a_gaussian_mechanism_by_its_equation(mu, delta):
     else:
         assert epsilon == pytest.approx(mu * (mu / 2 - stats.norm.ppf(delta)), rel=1e-9)
     assert true_best_epsilon(1e200, delta) == math.inf
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("delta", [1e-5, 0.01])
+def test_epsilon_of_the_gaussian_mechanism_is_the_best_over_its_trade_off_curve(mu, delta):
+    fpr = stats.norm.cdf(np.linspace(-12, 12, 200_001))
+    fnr = gaussian_fnr(fpr, mu)
+    assert epsilon_point(fpr, fnr, delta).max() == pytest.approx(
+        true_best_epsilon(mu, delta), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", ["bayesian", "clopper-pearson"])
+def test_the_held_out_bound_is_that_of_the_other_part(method):
+    """Of each kind the first part of a permutation chooses; members are divided first."""
+    rng = np.random.default_rng(3)
+    members = np.arange(90) % 3 > 0
+    scores = rng.normal(size=90) + 2 * members
+    rng = np.random.default_rng(5)
+    parts = [rng.permutation(np.flatnonzero(members == kind)) for kind in (True, False)]
+    cut = [part[: round(0.4 * len(part))] for part in parts]
+    rest = np.concatenate([part[round(0.4 * len(part)) :] for part in parts])
+    first = np.concatenate(cut)
+    threshold = chosen_threshold(scores[first], members[first], 1e-5, 0.95, method)
+    counts = counts_at(scores[rest], members[rest], threshold)
+    bound = epsilon_lower_bounds([counts], 1e-5, 0.95, method)[0]
+    found = held_out_lower_bound(scores, members, 1e-5, 0.95, method, share=0.4, seed=5)
+    assert found == (threshold, pytest.approx(bound))
+    assert bound > 0
+
+
+@pytest.mark.parametrize("members", [[True] * 3, [True, False, True]])
+def test_both_parts_need_both_kinds_of_trials(members):
+    with pytest.raises(ValueError, match="members"):
+        held_out_lower_bound([1.0, 2.0, 3.0], members, 0.1, seed=0)

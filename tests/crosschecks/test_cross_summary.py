@@ -21,7 +21,7 @@ group-sequential designs, multivariate normal, tables  tests/suitability/test_se
 reports' intervals, statsmodels                        tests/suitability/test_suitability_report.py,
                                                        tests/report/test_report_analyses.py
 posterior of epsilon, QUADPACK and mpmath              tests/audit/test_posterior.py
-Bayesian interval, privacy-estimates                   tests/audit/test_system.py
+Bayesian interval, privacy-estimates                   benchmarks/test_bench_audit.py
 doubly robust estimates, DoubleML                      tests/counterfactual/test_doubleml.py
 calibration, anova, Shapley values, scikit-learn, shap tests/suitability/test_importance.py
 CBPE, nannyml; drift tests, alibi-detect               tests/crosschecks/test_cross_monitors.py

@@ -21,24 +21,6 @@ some = st.integers(1, 60).flatmap(
 
 @settings(deadline=None)
 @given(some)
-def test_normalized_score_is_e_aurc_and_bounded(case):
-    correct, score = case
-    value = selective.normalized_score(correct, score)
-    wrong = ~np.array(correct)
-    assert value == pytest.approx(selective.risk_areas(wrong, score)["e_aurc"], abs=1e-12)
-    n, right = len(correct), sum(correct)
-    _, worst = selective.normalized_score_extremes(right, n)
-    assert -1e-15 <= value <= worst + 1e-12
-    assert selective.normalized_score(correct, correct) == pytest.approx(0, abs=1e-15)
-    flipped = [not c for c in correct]
-    assert selective.normalized_score(correct, flipped) == pytest.approx(worst, abs=1e-12)
-    constant = selective.normalized_score(correct, [0.5] * n)
-    expected = selective.normalized_score_extremes(right, n)[0]
-    assert constant == pytest.approx(expected, abs=1e-12)
-
-
-@settings(deadline=None)
-@given(some)
 def test_augrc_by_auroc_of_scikit_learn(case):
     correct, score = case
     a = np.mean(correct)
@@ -60,6 +42,12 @@ def test_coverage_at_accuracy_is_the_last_that_reaches(case, target, randomized)
         if a >= target - 1e-12 and (randomized or c in whole)
     ]
     assert found == (max(reached) if reached else 0.0)
+
+
+def test_the_bound_on_accuracy_by_hand():
+    found = selective.accuracy_bound([0.6, 0.6, 1.0], [0.3, 0.8, 0.5])
+    assert found == pytest.approx([1.0, 0.75, 1.0])
+    assert selective.accuracy_coverage([1, 0, 1], [3, 2, 1]).full_accuracy == 2 / 3
 
 
 def test_own_full_accuracy_is_always_reached():
@@ -102,3 +90,27 @@ def test_infinite_scores_have_a_rank():
     curve = selective.accuracy_coverage([True, False, True], [-np.inf, 0.0, np.inf])
     assert curve.accuracy == pytest.approx([1, 1 / 2, 2 / 3])
     assert selective.accuracy_coverage([1, 0], [0.0, -0.0]).accuracy.tolist() == [0.5, 0.5]
+
+
+def test_extremes_of_few_points_by_hand():
+    extremes = selective.normalized_score_extremes
+    assert extremes(0, 1) == extremes(1, 1) == extremes(2, 2) == (0.0, 0.0)
+    # Best (1 + 1/2) / 2, random 1/2 at both coverages, worst (0 + 1/2) / 2.
+    assert extremes(1, 2) == (0.25, 0.5)
+    best = (1 + 1 + 2 / 3) / 3
+    assert extremes(2, 3) == pytest.approx((best - 2 / 3, best - (0 + 1 / 2 + 2 / 3) / 3))
+
+
+def test_a_target_that_rounding_misses_is_reached():
+    # 3/10 as the share of three right among ten, against the float 0.1 + 0.2.
+    correct, target = [True] * 3 + [False] * 7, 0.1 + 0.2
+    assert target > 3 / 10
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), target) == 1.0
+    assert selective.coverage_at_accuracy(correct, range(10, 0, -1), 0.3 + 1e-9) == 0.9
+
+
+def test_whole_groups_or_random_parts_of_them():
+    correct, score = [True, True, True, False], [2, 1, 1, 1]
+    assert selective.coverage_at_accuracy(correct, score, 0.8) == 0.25
+    assert selective.coverage_at_accuracy(correct, score, 0.8, randomized=True) == 0.5
+    assert selective.coverage_at_accuracy(correct, score, 0.75) == 1.0

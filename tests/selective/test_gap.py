@@ -14,8 +14,6 @@ from sklearn.isotonic import IsotonicRegression
 from lib import selective
 from lib.selective import gap_decomposition, risk_areas
 
-TERMS = ("noise", "ranking", "calibration", "finite_sample")
-
 
 def area(values, score):
     """Mean over coverages of the mean of the accepted values, over all orders of tied points."""
@@ -55,15 +53,6 @@ def test_every_term_is_what_its_definition_says(case):
 
 
 @settings(deadline=None)
-@given(small, st.sampled_from([np.exp, np.cbrt, lambda s: 3.0 * s - 7.0]))
-def test_what_keeps_the_order_changes_nothing(case, increasing):
-    y, s, _, q = case
-    s = np.float64(s)
-    assert gap_decomposition(y, s, q, increasing(s)) == gap_decomposition(y, s, q)
-    assert gap_decomposition(y, s, q)["calibration"] == 0.0
-
-
-@settings(deadline=None)
 @given(st.integers(2, 30), st.integers(0, 2**32 - 1))
 def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):
     rng = np.random.default_rng(seed)
@@ -74,17 +63,6 @@ def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):
     for parts in (2, 3, 6):
         steps = np.sort(rng.integers(0, parts, 12)).astype(float)  # never decreases
         assert gap_decomposition(y, s, q, steps[s.astype(int)])["calibration"] <= best + 1e-12
-
-
-@settings(deadline=None)
-@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_without_noise_all_is_ranking(n, seed):
-    rng = np.random.default_rng(seed)
-    y, s = rng.random(n) < 0.7, rng.integers(0, 9, n)
-    for found in (gap_decomposition(y, s), gap_decomposition(y, s, y.astype(float))):
-        assert found["noise"] == pytest.approx(0, abs=1e-15)
-        assert found["finite_sample"] == found["finite_sample_error"] == 0
-        assert found["ranking"] == pytest.approx(selective.normalized_score(y, s), abs=1e-12)
 
 
 @pytest.mark.parametrize(("flip", "classes"), [(0.2, 10), (0.4, 3), (0.05, 2)])
@@ -142,28 +120,6 @@ def test_terms_are_recovered_where_the_truth_is_known(case):
     assert low < (z**2).sum() < high
 
 
-def test_noise_is_nothing_that_a_better_score_could_close():
-    """Labels as good as coins: gap without ranking; taken at their word, all of it is ranking."""
-    rng = np.random.default_rng(0)
-    q, s = np.full(3000, 0.6), rng.normal(size=3000)
-    y = rng.random(3000) < q
-    known, blind = gap_decomposition(y, s, q), gap_decomposition(y, s)
-    assert known["ranking"] == 0
-    assert known["noise"] == pytest.approx(float(selective.random_order_score(0.6)), abs=1e-3)
-    assert blind["noise"] == 0
-    assert blind["ranking"] > 0.25
-
-
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_the_bound_on_all_coverages_holds_and_is_no_formality(level):
-    n, draws, rng = 400, 3000, np.random.default_rng(0)
-    reach = math.sqrt(math.log(2 / (1 - level)) / (2 * n))
-    errors = (rng.random((draws, n)) < 0.5) - 0.5
-    beyond = np.abs(errors.cumsum(axis=1) / n).max(axis=1) > reach
-    assert beyond.sum() <= stats.binom.ppf(1 - 1e-4, draws, 1 - level)
-    assert beyond.sum() > 0.1 * draws * (1 - level)
-
-
 @settings(deadline=None)
 @given(st.integers(2, 40), st.integers(0, 2**32 - 1))
 def test_the_published_sum_is_a_bound_and_no_partition(n, seed):
@@ -182,9 +138,6 @@ def test_the_published_sum_is_a_bound_and_no_partition(n, seed):
     found = gap_decomposition(rng.random(n) < q, s, q)
     assert found["noise"] + found["ranking"] == pytest.approx(gap.mean())
     assert risk_areas(1 - q, s)["aurc"] + found["ranking"] == pytest.approx(published.mean())
-
-
-# ------------------------------------------------------------------ any loss
 
 
 @settings(deadline=None)
@@ -211,10 +164,7 @@ def test_zero_one_losses_give_the_areas_that_there_were(n, seed):
     assume(0 < y.sum() < n)
     random, _ = selective.normalized_score_extremes(int(y.sum()), n)
     assert found["naurc"] == pytest.approx(found["e_aurc"] / random, abs=1e-12)
-    assert risk_areas(~y, np.zeros(n))["naurc"] == pytest.approx(1, abs=1e-9)
-    assert risk_areas(~y, y)["naurc"] == pytest.approx(0, abs=1e-12)
-    scaled = risk_areas(5.0 * ~y, s)
-    assert scaled["naurc"] == pytest.approx(found["naurc"], abs=1e-12)
+    assert risk_areas(5.0 * ~y, s)["naurc"] == pytest.approx(found["naurc"], abs=1e-12)
 
 
 def test_naurc_of_the_authors_program_has_one_more_point():
@@ -256,9 +206,11 @@ def test_balanced_augrc_is_that_of_fd_shifts(tied):
     assert found["aurc"] > risk_areas(wrong, s)["aurc"]
 
 
-def test_equal_classes_need_no_weights():
-    rng = np.random.default_rng(2)
-    loss, s = rng.random(90), rng.random(90)
-    found, weighted = risk_areas(loss, s), risk_areas(loss, s, np.arange(90) % 3)
-    assert weighted == pytest.approx(found, rel=1e-12)
-    assert risk_areas(np.full(4, 0.3), np.arange(4))["naurc"] == 0.0
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_bound_on_all_coverages_holds_and_is_no_formality(level):
+    n, draws, rng = 400, 3000, np.random.default_rng(0)
+    reach = math.sqrt(math.log(2 / (1 - level)) / (2 * n))
+    errors = (rng.random((draws, n)) < 0.5) - 0.5
+    beyond = np.abs(errors.cumsum(axis=1) / n).max(axis=1) > reach
+    assert beyond.sum() <= stats.binom.ppf(1 - 1e-4, draws, 1 - level)
+    assert beyond.sum() > 0.1 * draws * (1 - level)

@@ -10,17 +10,8 @@ from scipy import stats
 
 from lib.audit import attack_curve, roc_counts
 from lib.book.chapters import profile_parameters
-from lib.privacy import (
-    GaussianLabels,
-    LaplaceLabels,
-    PrivacyLedger,
-    RandomizedResponse,
-    SampledGaussian,
-    pate_epsilon,
-    trade_off,
-)
+from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, pate_epsilon, trade_off
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
-from lib.studies.audit.system import run_audits, settings_from
 from lib.studies.beyond import curves
 
 PARAMETERS = {
@@ -68,19 +59,6 @@ def test_the_label_channel_reaches_its_curve_and_stays_above_it():
     assert loud.attacks["logits"].margin(channel.proven.fnr) > 0
 
 
-@pytest.mark.usefixtures("store")
-def test_examples_have_the_ledger_of_their_training():
-    (channel,) = curves.examples(PARAMETERS, "digits", LEVEL)
-    (result,) = run_audits(settings_from(PARAMETERS, "digits")[1:])
-    assert set(channel.attacks) == {"LiRA", "loss"}
-    assert channel.claimed == result.proven <= 3.0
-    # The curve allows an attack what the accountant's epsilon does, or less.
-    fpr = np.linspace(0, 1, 101)
-    line = 1 - channel.delta - math.exp(channel.claimed) * fpr
-    assert (channel.proven.fnr(fpr) >= line - 1e-3).all()
-    assert all(attack.margin(channel.proven.fnr) <= 0 for attack in channel.attacks.values())
-
-
 def test_a_faulty_training_of_the_hard_case_is_below_its_curve():
     check = SanityCheck()
     channel = curves.hard_case(check, 400, LEVEL, seed=1)
@@ -97,25 +75,6 @@ def test_power_and_level():
     assert (table.loc[1.0] <= 0.15).all()  # 0.05, and three standard errors of 60 audits
     assert table.loc[3.0, "by the curve"] > 0.9
     assert table.loc[3.0, "by epsilon"] < table.loc[3.0, "by the curve"]
-
-
-def test_the_table_and_the_figure():
-    check = SanityCheck(epsilon=2.0)
-    hard = curves.hard_case(check, 200, 0.95, seed=4)
-    pure = replace(hard, name="pure", delta=0.0, proven=trade_off(lambda delta: 1.0))
-    table = curves.curve_table([hard, pure], 1e-5, 0.1)
-    assert table["training"].tolist() == ["hard case", "pure"]
-    assert (table["TPR, low"] <= table["TPR"]).all()
-    assert (table["accuracy, low"] <= table["accuracy"]).all()
-    assert (table["accuracy"] <= table["accuracy, high"]).all()
-    assert table["accuracy, proven"][1] == pytest.approx(1 / (1 + math.exp(-1)))
-    assert np.isnan(table["mu of epsilon"][1])
-    assert 0 < table["mu"][0] < table["mu"][1]
-    figure = curves.plot_curves([hard, pure], 1e-5)
-    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert labels[0] == "proven"
-    assert labels[2] == "attack: weight"
-    assert len(figure.axes) == 2
 
 
 def gaussians(rng, mus, found=None, n=60):
@@ -168,35 +127,6 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
     assert blind.accuracy()[0] < attack.accuracy()[0]
 
 
-def test_the_number_of_each_training_is_given_once():
-    columns = ("private", "private_points", "private_batches", "private_steps")
-    columns += ("private_epsilons", "private_deltas")
-    values = (["a", "b"], [9, 9], [2, 3], [4, 5], [1.0, 2.0], [0.0, 1e-5])
-    given = dict(zip(columns, values, strict=True))
-    first, second = curves.trainings_of(given)
-    assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
-    assert second.delta == 1e-5
-    with pytest.raises(ValueError, match=r"must be of one length, got \[2, 2, 2, 1, 2, 2\]"):
-        curves.trainings_of(given | {"private_steps": [4]})
-
-
-@pytest.mark.usefixtures("store")
-@pytest.mark.parametrize(
-    ("mechanism", "delta"), [(LaplaceLabels(0.5), 0.0), (GaussianLabels(0.4), 1e-5)]
-)
-def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(mechanism, delta):
-    job = curves.label_job(PARAMETERS, "digits", mechanism, 1)
-    usual = curves.label_job(PARAMETERS, "digits")
-    assert job.reading == "posterior"
-    assert job.seed != usual.seed
-    assert abs(job.config.seed - usual.config.seed) >= len(job.changes)
-    channel = curves.labels(job, LEVEL, "noisy", delta)
-    assert channel.claimed == mechanism.epsilon(delta)
-    estimate = channel.attacks["logits"].tpr(0.1)[0]
-    assert estimate > 0.2
-    assert channel.attacks["logits"].margin(channel.proven.fnr) <= 0
-
-
 def test_pate_is_proven_what_its_accountant_says_without_the_votes():
     channel = curves.votes({"pate": [20.0, 6.5, 1000.0, 40.0], "delta": 1e-5})
     answered = np.arange(1000) < 40
@@ -215,9 +145,9 @@ POINTS = {"fashion-mnist": 60_000, "cifar10": 50_000, "digits": 1200}
 
 @pytest.mark.parametrize("profile", ["quick", "standard", "gpu"])
 def test_the_picture_has_what_the_other_pages_train(profile):
-    """Points, samples, steps, budgets as in the other pages' parameters, and every page of them."""
+    """Points, samples, steps as in the other pages' parameters, and every page of them."""
     params = Path(curves.__file__).parents[3] / "params"
-    pages = ("training", "interplay", "choosing", "promise", "sctd_map", "six_lenses", "canaries")
+    pages = ("training", "interplay", "choosing", "promise", "sctd_map", "six_lenses")
     of = {page: profile_parameters(params, profile, page) for page in pages}
 
     def of_images(page):
@@ -251,26 +181,3 @@ def test_the_picture_has_what_the_other_pages_train(profile):
     missing = {*expected} - {each.name for each in found}
     assert missing <= ({"promise"} if of_images("promise") == panel else set())
     assert [e.epsilon for e in found if e.name == "panel"] == of["interplay"]["epsilons"]
-    page = {"panel": "interplay", "5 models": "interplay", f"{trials} trials": "choosing"}
-    page |= {"SCTD's map": "sctd_map", "six lenses": "six_lenses"}
-    for each in found:
-        given = of[page.get(each.name, each.name)]
-        assert each.epsilon in given.get("epsilons", [given.get("epsilon")]), each
-    canaries = of["canaries"]
-    alibi, agibi = own["label_budgets"]
-    assert alibi in canaries["alibi_epsilons"]
-    assert agibi in canaries["agibi_epsilons"]
-    columns = [canaries[name] for name in ("pate_sigma1", "pate_sigma2", "pate_answers")]
-    check, answer, asked, answers = own["pate"]
-    assert (check, answer, answers) in [*zip(*columns, strict=True)]
-    assert asked == canaries["pate_queries"]
-
-
-def test_a_panel_for_each_model():
-    channels = gaussians(np.random.default_rng(7), (0.5, 1.0, 2.0, 3.0))
-    channels[1] = replace(channels[1], counts={})
-    figure = curves.plot_all(curves.together(channels, 0.95))
-    assert len(figure.axes) == 4
-    assert [text.get_text() for ax in figure.axes for text in ax.texts] == ["no attack"]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["proven", "attack, real data"]

@@ -1,4 +1,4 @@
-"""The end-to-end system on digits, small: its parts, its verdicts, and what it refuses."""
+"""The end-to-end system on digits, small: its parts and its verdicts."""
 
 import math
 from dataclasses import replace
@@ -7,25 +7,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from lib.audit import AttackCounts, best_lower_bound, epsilon_interval, select_worst
+from lib.audit import epsilon_interval, select_worst
 from lib.audit.attacks import LiRA
 from lib.book import evidence
 from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
-from lib.studies.audit.detection import compare_one_run
 from lib.studies.audit.system import (
     AuditContradiction,
-    bounds_table,
     require_consistent,
     run_audits,
     settings_from,
-    summary_table,
-    table_2,
 )
-from lib.training import confidence, plan, relabel
+from lib.training import confidence, plan
 
 CHAPTER = Path(__file__).parents[2] / "book" / "audit_trainings.py"
 DECLARED = declared_parameters(read_chapter(CHAPTER.read_text(encoding="utf-8")))
@@ -71,74 +67,19 @@ def test_the_mechanism_does_not_depend_on_the_challenge():
     assert with_it.sample_rate == 20 / 50
 
 
-def test_seeds_of_shadow_and_target_models_differ():
-    seeds = [s.config(t).seed for s in small() for t in (False, True)]
-    assert len(set(seeds)) == 4
-    assert min(np.diff(sorted(seeds))) >= 1_000_000
-
-
-def test_result(results):
+def test_an_audit_without_privacy_and_one_with(results):
     free, private = results
-    assert free.proven == math.inf
+    assert (free.proven, free.noise_multiplier) == (math.inf, 0)
     assert private.proven == pytest.approx(1.0, abs=0.01)
-    assert free.noise_multiplier == 0
-    assert free.accuracy > 0.8
-    assert set(free.scores) == {"LiRA", "loss", "gradient alignment"}
-    for name, scores in free.scores.items():
-        assert scores.shape == (60,)
-        assert np.isfinite(scores).all()
-        held, members = free.held_out[name]
-        assert held.shape == members.shape == (80,)
     places, _ = select_worst(free.shadows, free.shadow_members, 2)
     assert places.tolist() == free.challenges.tolist()
     counts = free.held_out_counts()
     assert counts.positives == int(free.members.sum())
     # Without privacy the attack works, also at a threshold chosen elsewhere.
     assert epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", "lower")[0] > 0.5
-    assert free.auc() > 0.9
-
-
-def test_nothing_of_the_targets_chooses_the_threshold(results):
-    free = results[0]
-    before = free.held_out_threshold()
-    changed = replace(free, scores={"LiRA": -free.scores["LiRA"]}, members=free.members.copy())
-    assert changed.held_out_threshold() == before
-
-
-def test_tables(results):
-    table = table_2(results)
-    assert list(table["method"][:3]) == ["clopper-pearson", "jeffreys", "bayesian"]
-    assert len(table) == 6
-    row = table.iloc[2]
-    index, low = best_lower_bound(results[0].roc(), 1e-5, 0.95)
-    counts = AttackCounts(*map(int, results[0].roc()[index]))
-    assert (row["low"], row["high"]) == epsilon_interval(counts, 1e-5, 0.9)
-    assert row["low"] == pytest.approx(low)
-    bounds = bounds_table(results)
-    assert len(bounds) == 6
-    assert (bounds["best, Bayesian"] >= bounds["held-out, Bayesian"]).all()
-    assert (bounds["union"] <= bounds["best, Bayesian"]).all()
-    assert list(summary_table(results)["targets"]) == [60, 60]
-
-
-def test_consistency(results):
     require_consistent(results)
-    lying = replace(results[0], proven=0.01)
-    with pytest.raises(AuditContradiction, match=r"shows epsilon >= .* proves 0.010 .*seeds of"):
-        require_consistent([lying])
-
-
-def test_one_run_comparison(results):
-    table = compare_one_run(results[0], [1, 8, 60, 1000])
-    assert set(zip(table["audit"], table["models"], strict=True)) == {
-        ("many runs", 1),
-        ("many runs", 8),
-        ("many runs", 60),
-        ("one run each", 1),
-        ("one run each", 8),
-    }
-    assert (table["lower bound"] >= 0).all()
-    assert table.loc[table["models"] == 8, "lower bound"].max() > 0
+    with pytest.raises(AuditContradiction, match=r"proves 0\.010"):
+        require_consistent([replace(free, proven=0.01)])
 
 
 def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkeypatch):
@@ -154,17 +95,6 @@ def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkey
         assert np.array_equal(one.shadows, other.shadows)
         assert all(np.array_equal(one.scores[k], other.scores[k]) for k in other.scores)
         assert (one.accuracy, one.proven) == (other.accuracy, other.proven)
-
-
-def test_slow_models_are_saved_more_often():
-    (job,) = small(model="small_cnn")[1].jobs()
-    assert job.chunk < small()[1].jobs()[0].chunk
-
-
-def test_canaries_are_the_worst_points():
-    (job,) = small(canaries=5, n_shadow=100)[0].jobs()
-    arrays = job.execute(Checkpoint()).arrays
-    assert (select_worst(arrays["confidence"], arrays["members"], 2)[0] >= 95).all()
 
 
 def test_subset_trainings_resume(tmp_path):
@@ -189,81 +119,11 @@ def test_subset_trainings_resume(tmp_path):
 
 def test_confidence():
     logits = np.array([[0.0, 0.0], [3.0, 1.0], [800.0, -800.0], [1.0, 2.0]])
-    found = confidence(logits, [0, 0, 0, 0])
-    assert found == pytest.approx([0.0, 2.0, 1600.0, -1.0])
+    assert confidence(logits, [0, 0, 0, 0]) == pytest.approx([0.0, 2.0, 1600.0, -1.0])
     rng = np.random.default_rng(0)
     logits, labels = rng.standard_normal((50, 4)), rng.integers(0, 4, 50)
-    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    own = p[np.arange(50), labels]
-    assert confidence(logits, labels) == pytest.approx(np.log(own / (1 - own)), rel=1e-5)
-    with pytest.raises(ValueError, match=r"labels must be integers of shape \(50,\), got int64 of"):
-        confidence(logits, labels[:3])
-
-
-def test_relabel():
-    data = small()[1].data.load().training
-    changed = relabel(data, 10, 0)
-    assert np.array_equal(changed.targets[:-10], data.targets[:-10])
-    assert (changed.targets[-10:] != data.targets[-10:]).all()
-    assert np.array_equal(relabel(data, 0, 0).targets, data.targets)
-    with pytest.raises(ValueError, match=r"count must be"):
-        relabel(data, 101, 0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch_size": 51}, r"sample_rate must be .*, got 1.02"),
-        ({"canaries": 101}, r"canaries must be"),
-    ],
-)
-def test_bad_settings(change, message):
-    with pytest.raises(ValueError, match=message):
-        small(**change)[1].jobs()
-
-
-@pytest.mark.parametrize(
-    ("dataset", "model", "message"),
-    [
-        ("digits", "roberta", "model must be one for images for 'digits', got 'roberta'"),
-        ("sst2", "small_cnn", "model must be linear, mlp or roberta for 'sst2', got 'small_cnn'"),
-    ],
-)
-def test_models_must_suit_the_data(dataset, model, message):
-    with pytest.raises(ValueError, match=message):
-        settings_from(GIVEN | {"model": model}, dataset)
-
-
-@pytest.mark.parametrize(
-    ("model", "features", "inputs"),
-    [("roberta", "tokens", 64), ("linear", "words", 4096), ("mlp", "words", 4096)],
-)
-def test_text_is_audited_on_sst2(model, features, inputs):
-    given = GIVEN | {"model": model, "points": 400, "seed": 2, "epsilons": [3.0, 5.0]}
-    settings = settings_from(given, "sst2")[1]
-    assert (settings.data.features, settings.training.model.inputs) == (features, (inputs,))
-    assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
-    assert settings.training.model.name == model
-    assert settings.training.model.classes == 2
-    assert settings.seed == 201
-    assert settings.training.epsilon == 3.0
-
-
-def test_config_must_fix_the_mechanism():
-    (job,) = small()[1].jobs()
-    with pytest.raises(ValueError, match=r"config must give sample_rate and delta, got None"):
-        replace(job, config=replace(job.config, sample_rate=None))
-
-
-def test_gradient_attack_can_be_left_out():
-    assert not small(gradient=False)[1].jobs([0])[0].keep_parameters
-
-
-def test_epochs_are_passes_over_what_one_model_is_trained_on():
-    given = GIVEN | {"points": 600, "batch_size": 30}
-    for epochs, steps in ((0.0, 77), (4.0, 40)):
-        made = settings_from(given | {"epochs": epochs, "steps": 77}, "digits")
-        assert {each.training.steps for each in made} == {steps}
+    own = special.softmax(logits, axis=1)[np.arange(50), labels]
+    assert confidence(logits, labels) == pytest.approx(special.logit(own), rel=1e-5)
 
 
 def test_the_area_counts_ties_half_and_knows_its_error():
@@ -305,11 +165,11 @@ def played(rng, known, chosen):
 def test_where_choosing_gains_nothing_neither_verdict_is_more_frequent_than_it_says(known):
     rng = np.random.default_rng(1)
     above = below = 0
-    for _ in range(400):
+    for _ in range(150):
         table = system.games_table([played(rng, known, known)])
         found = evidence.least(evidence.standardized, system.gains_by_choosing(table))
         above, below = above + (found.low > 0), below + (found.high < 0)
-    assert max(above, below) <= stats.binom.isf(1e-3, 400, 0.025 + 0.01)  # of normality: 60 trials
+    assert max(above, below) <= stats.binom.isf(1e-3, 150, 0.025 + 0.01)  # of normality: 60 trials
 
 
 def test_a_chosen_point_that_gives_away_more_is_seen():

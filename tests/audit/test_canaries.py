@@ -121,11 +121,6 @@ def test_attacks_that_are_never_wrong(given, low, high):
     assert (audit.low, audit.high) == (pytest.approx(low), high)
 
 
-def test_without_the_mirror_a_bad_attack_shows_nothing():
-    assert canary_epsilon(*certain(60, wrong=60), mirror=False).low == 0.0
-    assert canary_epsilon(*certain(60), mirror=False).low == epsilon_of_rate(1 - 3 / 60)
-
-
 @pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.99, 0.999])
 def test_the_limit_of_an_attack_that_is_never_wrong_has_the_level_asked_for(level, corrected):
@@ -201,15 +196,6 @@ def test_single_label_game_draws_every_alternative_equally_often():
     assert stats.binomtest(int(found.bits.sum()), n, 0.5).pvalue > 1e-3
 
 
-def test_single_label_rates_average_to_the_weighted_accuracy():
-    p, canary, true = random_game(2)
-    accuracy = canary_epsilon(p, canary, true, [0.0]).per_threshold["accuracy"][0]
-    rng = np.random.default_rng(0)
-    played = [single_label_guesses(p, canary, true, 0.0, seed=rng) for _ in range(300)]
-    mean = np.mean([g.n_correct / g.n_made for g in played])
-    assert mean == pytest.approx(accuracy, abs=4 / math.sqrt(200 * 300))
-
-
 def test_bounds_of_guesses():
     p, canary, true = random_game(4, n=400, pull=4.0)
     one = single_label_guesses(p, canary, true, 0.3, seed=0)
@@ -229,9 +215,9 @@ def test_bounds_of_guesses():
     chance = math.exp(top.lower_bound(0.95)) / (math.exp(top.lower_bound(0.95)) + top.options - 1)
     assert stats.binom.sf(top.n_correct - 1, top.n_made, chance) == pytest.approx(0.05)
     assert top.options == p.shape[1] - 1
-    with pytest.raises(ValueError, match=r"delta must be 0 for 5 options, got 0\.1"):
+    with pytest.raises(ValueError, match="delta must"):
         top.lower_bound(0.95, 0.1)
-    with pytest.raises(ValueError, match="needs two options, got 5"):
+    with pytest.raises(ValueError, match="two options"):
         top.bayesian_interval()
 
 
@@ -245,25 +231,8 @@ def test_bounds_over_thresholds_pay_for_the_choice():
     rng = np.random.default_rng(8)
     eleven = [single_label_guesses(*given, 0.3, seed=rng).lower_bound(0.975) for _ in range(11)]
     assert one_label_bound(*given, [0.3], seed=8) == np.median(eleven)
-    with pytest.raises(ValueError, match="draws must be odd, got 2"):
+    with pytest.raises(ValueError, match="draws"):
         one_label_bound(*given, draws=2, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("right", "made", "low", "high"),
-    [(0, 10, 0.0, 0.0), (10, 10, math.log(0.6915029 / 0.3084971), math.inf)],
-)
-def test_guesses_all_wrong_or_all_right(right, made, low, high):
-    p, canary, true = certain(made, wrong=made - right)
-    guesses = single_label_guesses(p, canary, true, 0.5, seed=1)
-    kept = guesses.interval()
-    if right:
-        assert guesses.n_correct == made
-        assert kept == (pytest.approx(low, abs=1e-6), high)
-    else:
-        # Only alternatives that the model is sure of make it guess, and then wrongly.
-        assert guesses.n_correct == 0
-        assert kept[0] == 0.0
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 7.0, 30.0])
@@ -272,28 +241,6 @@ def test_theorem_and_its_inverse(epsilon):
     # The best guess about one randomized label attains the theorem's bound.
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     assert rate_of_epsilon(epsilon) == pytest.approx(keep)
-
-
-def test_edges_of_the_theorem():
-    assert epsilon_of_rate(1) == math.inf
-    assert epsilon_of_rate(0) == epsilon_of_rate(0.5) == 0.0
-    assert rate_of_epsilon(math.inf) == 1.0
-
-
-GOOD = ([[0.2, 0.3, 0.5]], [1], [0])
-
-
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        (([[0.5, 0.5]], [1], [0]), {}, "at least 3 classes"),
-        ((GOOD[0], [0], [0]), {}, "canary_labels must differ from true_labels, got 1 equal"),
-        (GOOD, {"thresholds": [0.5, 0.5]}, "thresholds must differ"),
-    ],
-)
-def test_bad_input(given, options, message):
-    with pytest.raises(ValueError, match=message):
-        canary_epsilon(*given, **options)
 
 
 def test_equal_rates_have_no_interval_without_width():

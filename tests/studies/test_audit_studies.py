@@ -7,30 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.audit import (
-    METHODS,
-    AttackCounts,
-    best_lower_bound,
-    epsilon_interval,
-    epsilon_point,
-    epsilon_posterior,
-    roc_counts,
-    true_best_epsilon,
-)
+from lib.audit import METHODS, AttackCounts, epsilon_interval, epsilon_point, epsilon_posterior
 from lib.studies.audit.tables import (
     actual_coverage,
     coverage_table,
     enclosed_mass,
-    expected_counts,
-    growing_counts,
-    interval_table,
     mass_outside,
     null_sweeps,
     rectangle_mass,
     selection_study,
     swept_narrower,
     trials_needed,
-    width_grid,
     widths_by_trials,
 )
 
@@ -71,21 +58,6 @@ def test_masses_of_the_papers_example():
     assert enclosed_mass(EXAMPLE, 0.05, 0.95, "bayesian") == pytest.approx(0.95, abs=1e-9)
 
 
-def test_interval_table():
-    table = interval_table({"example": EXAMPLE}, 0.05, 0.95).set_index("method")
-    for method in ("bayesian", "jeffreys", "clopper-pearson"):
-        assert (table.loc[method, "low"], table.loc[method, "high"]) == epsilon_interval(
-            EXAMPLE, 0.05, 0.95, method
-        )
-    assert math.isnan(table.loc["clopper-pearson", "against Clopper-Pearson"])
-    width = table["width"]
-    assert table.loc["bayesian", "against Clopper-Pearson"] == pytest.approx(
-        width["bayesian"] / width["clopper-pearson"] - 1
-    )
-    endless = interval_table({"x": AttackCounts(487, 512, 1, 0)}, 1e-5, 0.9)
-    assert endless["against Clopper-Pearson"].isna().all()
-
-
 def test_trials_needed_is_where_the_width_is_reached():
     found = trials_needed(0.4, 0.15, 1e-5)
     assert found == {"bayesian": 550, "jeffreys": 1430, "clopper-pearson": 1480}
@@ -93,15 +65,6 @@ def test_trials_needed_is_where_the_width_is_reached():
     width = (table["high"] - table["low"]).to_numpy().reshape(3, 6)
     for row, place in zip(width, (1, 3, 5), strict=True):
         assert row[place] <= 0.3 < row[place - 1]
-
-
-def test_width_grid():
-    table = width_grid([0.1, 0.3], 1000, 1e-5)
-    assert len(table) == 4
-    assert (table["below jeffreys"] > 0).all()
-    assert (table["below clopper-pearson"] > table["below jeffreys"]).all()
-    counts = expected_counts(0.1, 0.3, 1000)
-    assert (counts.fp, counts.fn, counts.positives, counts.negatives) == (50, 150, 500, 500)
 
 
 @pytest.mark.parametrize(("fpr", "fnr"), [(0.1, 0.3), (0.4, 0.45), (0.7, 0.8)])
@@ -147,40 +110,6 @@ def test_selection_study():
             assert share[mu, "clopper-pearson", choice] <= ceiling
     # Choosing the best threshold breaks the Bayesian bound's level.
     assert share[0.0, "bayesian", "best"] > 0.5
-
-
-def test_selection_study_counts_what_the_bounds_say():
-    mu, half, delta = 0.5, 20, 0.02
-    table = selection_study([mu], 2 * half, 40, delta, 0.9, seed=4)
-    members = np.r_[np.ones(half, bool), np.zeros(half, bool)]
-    truth = true_best_epsilon(mu, delta)
-    for method in ("bayesian", "clopper-pearson"):
-        rng = np.random.default_rng(4)
-        exceeding = 0
-        for _ in range(40):
-            scores = rng.standard_normal(2 * half) + mu * members
-            exceeding += (
-                best_lower_bound(roc_counts(scores, members), delta, 0.9, method)[1] > truth
-            )
-        row = table[(table["method"] == method) & (table["choice"] == "best")]
-        assert row["exceeds"].item() == exceeding / 40
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
-def test_counts_that_grow(rate):
-    trials = [10, 100, 10_000]
-    found = growing_counts(rate, trials, seed=0)
-    assert (found[0].fn, found[0].fp) == (1, 1)
-    for n, counts in zip(trials, found, strict=True):
-        assert counts.positives == counts.negatives == n // 2
-    for before, after in itertools.pairwise(found):
-        assert after.fn >= before.fn
-        assert after.tp >= before.tp
-    more = 5000 - 5
-    # Five standard deviations of a binomial number of errors.
-    for errors in (found[-1].fn - 1, found[-1].fp - 1):
-        assert abs(errors - rate * more) <= 5 * math.sqrt(more * rate * (1 - rate))
-    assert growing_counts(rate, trials, seed=0) == found
 
 
 def test_sweeps_of_attacks_that_know_nothing():

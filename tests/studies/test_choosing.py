@@ -1,0 +1,72 @@
+"""Searches for a learning rate whose trials count: what is trained, chosen and spent."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.studies.beyond import choosing
+from lib.studies.beyond.choosing import WAYS, Choosing
+from lib.studies.interplay.panel import settings_for
+
+
+@pytest.fixture(scope="module")
+def settings():
+    panel = settings_for(
+        "digits",
+        "mlp",
+        hidden=4,
+        families=("plain",),
+        n_seeds=1,
+        epsilons=(7.0, 1.0),
+        rates=(0.5, 0.05, 2.0),
+        steps=20,
+        clipping_norm=1.0,
+    )
+    return Choosing(panel, searches=3, mean_trials=4.0)
+
+
+def test_no_two_trainings_share_their_noise(settings):
+    seeds = [
+        config.seed
+        for epsilon in settings.budgets
+        for way in WAYS
+        for search in settings.configs(epsilon, way)
+        for config in search
+    ]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_each_way_tries_what_it_says(settings):
+    assert settings.trials(7.0, WAYS[0]) == [[0.05, 0.5, 2.0]] * 3
+    assert settings.trials(7.0, WAYS[1]) == [[0.5]] * 3
+    many = replace(settings, searches=400).trials(1.0, WAYS[3])
+    assert abs(np.mean([len(each) for each in many]) - 4) < 1.2
+    rates, counts = np.unique(np.concatenate(many), return_counts=True)
+    assert rates.tolist() == [0.05, 0.5, 2.0]
+    share = counts / counts.sum()
+    assert np.abs(share - 1 / 3).max() < 4.5 * math.sqrt(2 / 9 / counts.sum())
+
+
+def test_all_but_one_way_keep_the_budget(settings):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"epsilon": e, "way": way, "trials": 3, "accuracy": rng.random(), "score": rng.random()}
+        for e in settings.budgets
+        for way in WAYS
+        for _ in range(3)
+    ]
+    found = pd.DataFrame(rows)
+    table = choosing.summary(settings, found)
+    assert table["accuracy"].tolist() == pytest.approx(
+        found["accuracy"].to_numpy().reshape(-1, 3).mean(1)
+    )
+    for epsilon, spent in table.set_index("way").groupby("epsilon")["spent"]:
+        assert spent[[*WAYS[1:]]].between(0.99 * epsilon, epsilon).all()
+        assert spent[WAYS[0]] > 1.2 * epsilon
+    changes = choosing.changes(table)
+    free, other = (table[table["epsilon"] == 7.0].iloc[k] for k in (0, 2))
+    assert changes["accuracy"][1] == pytest.approx(other["accuracy"] - free["accuracy"])
+    assert changes["se"][1] == pytest.approx(np.hypot(other["accuracy se"], free["accuracy se"]))

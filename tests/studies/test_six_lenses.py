@@ -1,0 +1,221 @@
+"""One model under six lenses: each agrees with a direct call of the package that it comes from."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib import audit
+from lib.audit import one_label_bound
+from lib.privacy import label_guarantee
+from lib.runs import Checkpoint
+from lib.studies.audit.system import AuditContradiction
+from lib.studies.beyond.six_lenses.evidence import (
+    HEADLINE,
+    audit_record,
+    faulty,
+    label_canaries,
+    ledger_of,
+)
+from lib.studies.beyond.six_lenses.jobs import RecordTrainings
+from lib.studies.beyond.six_lenses.settings import DIGITS, settings_from
+from lib.studies.beyond.six_lenses.views import (
+    abstention,
+    classify,
+    compare_answers,
+    suitability,
+    trained,
+)
+from lib.studies.canaries.system import CanaryContradiction
+from lib.suitability import SuitabilityFilter, signals
+from lib.training import train_many
+
+SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
+
+
+GIVEN = DIGITS | {"epsilon": 1.0, "delta": 1e-5, "device": "cpu", "seed": 0}
+GIVEN |= {"points": 300, "validation": 300, "test": 400, "hidden": 8, "batch_size": 60}
+GIVEN |= {"steps": 40, "plain_steps": 60}
+
+
+def small(dataset="digits", **changes):
+    return settings_from(GIVEN | {"dataset": dataset} | changes)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def models(store):
+    return classify(small(epsilon=20.0), SHIFTS)
+
+
+@pytest.fixture(scope="module")
+def broken(store):
+    """Claims epsilon = 1 and has a hundredth of the noise."""
+    return audit_record(small(), 40, 240, noise_factor=0.01)
+
+
+@pytest.fixture(scope="module")
+def right(store):
+    return audit_record(small(), 40, 240)
+
+
+def test_one_configuration_everywhere():
+    settings = small()
+    private = settings.config()
+    for purpose in ("audit", "fault", "canaries"):
+        assert replace(settings.config(purpose), seed=private.seed) == private
+    plain = settings.config("plain")
+    assert not plain.private
+    assert (plain.model, plain.sample_rate) == (private.model, private.sample_rate)
+    fault = faulty(settings, 0.5)
+    sigma = ledger_of(settings).entries[0].noise_multiplier
+    assert fault.noise_multiplier == 0.5 * sigma
+    same = replace(fault, noise_multiplier=None, epsilon=1.0, seed=private.seed)
+    assert same == private
+
+
+def test_models_are_those_of_a_direct_training(models):
+    settings = models.settings
+    loaded = settings.data.load()
+    configs = [settings.config("private"), settings.config("plain")]
+    for k, result in enumerate(train_many(configs, loaded.training, loaded.evaluation)):
+        np.testing.assert_allclose(models.arrays["test"][k], result.logits, atol=1e-5)
+        assert models.correct("test", ("private", "plain")[k]).mean() == result.accuracy(
+            loaded.labels
+        )
+
+
+def test_the_guarantee_is_the_accountants(models):
+    settings, found = models.settings, trained(models)
+    assert found.epsilon == pytest.approx(20.0, abs=0.05)
+    assert found.epsilon <= 20.0
+    assert found.noise_multiplier == ledger_of(settings).entries[0].noise_multiplier
+    assert found.sample_rate == 0.2
+    assert found.accuracy[1] < found.accuracy[0] < found.accuracy[2]
+    private, plain = models.correct("test"), models.correct("test", "plain")
+    assert found.lost[0] == pytest.approx(plain.mean() - private.mean(), abs=1e-12)
+
+
+def test_suitability_is_the_filters(models):
+    table = suitability(models, 0.05, 0.05)
+    assert list(table["shift"]) == ["none", "rotation", "gaussian_noise"]
+    the_filter = SuitabilityFilter(0.05, 0.05)
+    the_filter.fit(signals(models.logits("validation")), models.correct("validation"))
+    reference, users = models.arrays["reference"], models.arrays["users"]
+    assert sorted([*reference, *users]) == list(range(400))
+    for row, logits in zip(table.itertuples(), models.logits("shifted"), strict=True):
+        decision = the_filter.decide(signals(models.logits()[reference]), signals(logits))
+        assert row[3] == decision.p_value
+        assert (row.decision == "SUITABLE") == decision.suitable
+    # Nothing shifted: the same answers. A strong rotation: unsuitable, and not accepted.
+    np.testing.assert_allclose(models.logits("shifted")[0], models.logits()[users], atol=1e-5)
+    drop = models.correct()[users].mean() - models.correct("shifted")[1].mean()
+    assert table["drop on these images"].tolist()[:2] == [0, pytest.approx(drop)]
+    assert drop > 0.3
+    assert list(table["truth"].iloc[:2]) == ["suitable", "unsuitable"]
+    assert table["decision"].iloc[1] == "INCONCLUSIVE"
+
+
+def test_the_threshold_is_chosen_on_the_validation_points_alone(models):
+    found = abstention(models, 0.9)
+    known = models.probabilities("validation").max(axis=1)
+    right = models.correct("validation")
+    assert right[known >= found.threshold].mean() >= 0.9
+    lower = known[known < found.threshold].max()
+    assert right[known >= lower].mean() < 0.9
+    other = replace(models, arrays=dict(models.arrays) | {"labels": models.arrays["labels"][::-1]})
+    assert abstention(other, 0.9).threshold == found.threshold
+
+
+def test_a_broken_mechanism_contradicts_its_claim(broken, right):
+    right.require_consistent()
+    assert right.lower() <= right.result.proven
+    with pytest.raises(AuditContradiction, match=r"proves 1\.000"):
+        broken.require_consistent()
+    assert broken.lower() > 1.0
+    assert broken.noise_multiplier == pytest.approx(0.01 * right.noise_multiplier)
+    assert broken.result.noise_multiplier == right.result.noise_multiplier
+
+
+def test_trainings_go_on_after_a_chunk(tmp_path):
+    job = RecordTrainings(faulty(small(), 0.01), small().data, 6, chunk=4)
+    whole = job.execute(Checkpoint())
+    np.testing.assert_array_equal(whole.arrays["members"], job.coins())
+    assert 0 < job.coins().sum() < 6
+    assert whole.privacy["noise_multiplier"] == job.config.noise_multiplier
+    interrupted = Checkpoint(tmp_path)
+    save = interrupted.save
+    interrupted.save = lambda *state: (save(*state), 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        job.execute(interrupted)
+    resumed = job.execute(Checkpoint(tmp_path))
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(array, resumed.arrays[name])
+
+
+def test_the_ceiling_is_that_of_the_coins(right):
+    """No guesses about these trials show more, and a perfect attack is not above its ceiling."""
+    members = np.asarray(right.result.members)
+    n, m = int(members.sum()), int((~members).sum())
+    assert n != m
+    tp, tn = np.meshgrid(np.arange(n + 1), np.arange(m + 1), indexing="ij")
+    rows = np.stack([tp, m - tn, tn, n - tp], axis=-1).reshape(-1, 4)
+    bounds = audit.epsilon_lower_bounds(rows, 1e-5, right.level, "clopper-pearson")
+    assert right.ceiling == bounds.max()
+    _, shadow = right.result.held_out[HEADLINE]
+    perfect = replace(
+        right.result,
+        scores={HEADLINE: members.astype(float)},
+        held_out={HEADLINE: (shadow.astype(float), shadow)},
+    )
+    assert replace(right, result=perfect).lower() == right.ceiling
+
+
+def test_canaries_are_lib_canaries(store):
+    settings = small(plain_steps=600, steps=20)
+    found = label_canaries(settings, 30, 3)
+    found.require_consistent()
+    private, plain = found.private, found.plain
+    assert private.claimed == label_guarantee(ledger_of(settings), 1e-5)
+    assert math.isinf(plain.claimed)
+    for name, each in (("private", private), ("plain", plain)):
+        options = {"level": 0.95, "delta": 1e-5, "seed": 0}
+        assert found.lower(name) == one_label_bound(*each.final, **options)
+    # A model that tells every trained label shows the ceiling, at the same correction.
+    perfect = replace(private, confidences=np.eye(10)[private.canary_labels][None])
+    assert replace(found, private=perfect).lower() == pytest.approx(found.ceiling, rel=1e-9)
+    # Trained to remember, the competitor leaks more; a false claim about it is refuted.
+    assert found.lower() < found.lower("plain") <= found.ceiling
+    lying = replace(found, private=replace(plain, claimed=0.01))
+    with pytest.raises(CanaryContradiction, match=r"0\.010"):
+        lying.require_consistent(0.99)  # delta takes its part of the error
+
+
+def test_the_truth_beside_the_comparison(models):
+    table = compare_answers(models, 8)
+    truth = models.correct().mean() - models.correct("test", "plain").mean()
+    np.testing.assert_allclose(table["oracle"], truth)
+    # With told propensities the estimate is unbiased given the points: its mean is near the truth.
+    error = table["known_value"].std(ddof=1) / math.sqrt(len(table))
+    assert abs(table["known_value"].mean() - truth) < 5 * error
+
+
+def test_suitable_only_where_the_interval_says_so(models):
+    """A margin inside the interval of the drop decides nothing, on either side of the value."""
+    drop, low, high = suitability(models, 0.05)[["drop on these images", "low", "high"]].iloc[1]
+    assert low < drop < high
+    for margin, said in (
+        (high + 1e-6, "suitable"),
+        (high - 1e-6, "undecided"),
+        (drop, "undecided"),
+        (low + 1e-6, "undecided"),
+        (low - 1e-6, "unsuitable"),
+    ):
+        assert suitability(models, float(margin))["truth"].iloc[1] == said
