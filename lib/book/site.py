@@ -425,6 +425,31 @@ def _shows(node: ast.stmt) -> bool:
     return ast.unparse(called).split(".")[0] in ("chapter", "open_chapter") if called else False
 
 
+def name_toggles(context: dict[str, Any]) -> None:
+    """Name the sidebar's buttons that unfold a section: the theme shows an arrow only."""
+    made = context.get("generate_toctree_html")
+    if made is None:
+        return
+
+    def named(kind: str, *args: Any, **options: Any) -> Any:
+        found = made(kind, *args, **options)
+        if kind != "sidebar":
+            return found
+        return str(found).replace("<summary>", '<summary aria-label="Pages below">')
+
+    context["generate_toctree_html"] = named
+
+
+def drop_thebe(context: dict[str, Any]) -> None:
+    """Leave out Thebe: it is not used, would load from another host, and its script fails."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [
+            file
+            for file in context[kind]
+            if "thebe" not in f"{file.filename}{file.attributes.get('body')}".lower()
+        ]
+
+
 # ---------------------------------------------------------------------- notebooks
 
 
