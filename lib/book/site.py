@@ -106,7 +106,7 @@ a { color: var(--link); }
 <p>There is no page at this address in <em>$title</em>. It may have been renamed.</p>
 <ul>
 <li><a href="$root">The book's front page</a>, with its chapters</li>
-<li><a href="${root}search.html">Search the book</a></li>
+<li><a href="${root}${search}">Search the book</a></li>
 </ul>
 </main>
 </body>
@@ -114,14 +114,15 @@ a { color: var(--link); }
 """)
 
 
-def not_found_page(title: str, address: str) -> str:
+def not_found_page(title: str, address: str, search: str = "search.html") -> str:
     """HTML of ``404.html``, which a host serves for any missing address, however deep.
 
     It therefore needs no other file, and its links begin at the host's root: with the path of
     ``address``, or with ``/`` where the address is not known.
     """
     root = urlsplit(address).path or "/"
-    return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
+    names = {"title": title, "root": quote(root), "search": search}
+    return _NOT_FOUND.substitute({name: html.escape(text) for name, text in names.items()})
 
 
 #: Old addresses of pages, and the page that is there now or stands in for what is gone.

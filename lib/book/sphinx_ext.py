@@ -418,10 +418,12 @@ def _unfinished(app: Sphinx) -> Path:
 
 def _finish(app: Sphinx, exception: Exception | None) -> None:
     try:
+        if exception is None and app.builder.format == "html":
+            _copy_mathjax(Path(app.outdir))
         if exception is None and app.builder.name in SITES:
             _write_notebooks(app)
-            _copy_mathjax(Path(app.outdir))
-            page = not_found_page(app.config.html_title, app.config.html_baseurl)
+            search = app.builder.get_target_uri("search")
+            page = not_found_page(app.config.html_title, app.config.html_baseurl, search)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
             _write_redirects(app)
             if app.builder.name != "html":
