@@ -30,6 +30,7 @@ from unittest import mock
 import nbformat
 from filelock import FileLock
 
+import lib
 from lib import data
 from lib.book.chapters import (
     book_of,
@@ -40,9 +41,10 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import audit_verdicts, read_claims
+from lib.book.notebooks import VALUE_MIME, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
-from lib.book.site import VALUE_MIME, given_value, svg_of
+from lib.book.site import svg_of
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -186,6 +188,7 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
+    require_one_lib(book)
     jobs = _jobs()
     _check_cluster()
     try:
@@ -259,6 +262,19 @@ def _tell(done: Executed) -> None:
     """The line that a build prints per chapter."""
     how = "from the cache" if done.cached else f"executed in {done.seconds:.0f} s"
     print(f"chapter {done.chapter} ({done.profile}): {how}", flush=True)
+
+
+def require_one_lib(book: Path) -> None:
+    """Refuse a book that has a ``lib`` of its own beside it while another one is imported here.
+
+    The kernel would import the one, this process has the other: their hashes and numbers differ.
+    """
+    own, here = book.absolute().parent / "lib", Path(lib.__file__).parent
+    if (own / "book" / "execute.py").exists() and own.resolve() != here.resolve():
+        raise BuildError(
+            f"{book} belongs to {own}, but this environment has {here}: run"
+            f" `pip install --no-deps -e .` in {own.parent}, or set PYTHONPATH={own.parent}"
+        )
 
 
 def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = None) -> Executed:

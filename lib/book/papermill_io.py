@@ -1,7 +1,7 @@
 """Lets papermill read percent-format chapters: ``papermill book/x.py out.ipynb``.
 
-Registered in ``pyproject.toml`` for paths that begin with ``book/``, ``./`` or ``/``;
-whatever is no ``.py`` file is handled as papermill itself would.
+Registered in ``pyproject.toml``, by which papermill finds it, and here for all local files;
+whatever is no chapter or notebook of one is handled as papermill itself would.
 
 papermill writes parameters into a cell, names as they stand and values of other types than JSON's
 without quoting them: a name such as ``x = f() #`` would be executed before anything could look at
@@ -9,9 +9,13 @@ it.  So here, where every papermill of this environment comes by, names and valu
 before a cell is made of them, and YAML is read as strictly as the book's own.
 """
 
+import functools
 import keyword
+import os
+import re
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 #: What IPython and a chapter's first cell need to find as it is; names with ``_`` are IPython's.
@@ -21,48 +25,97 @@ _DEEPEST = 50
 
 
 class _ChapterHandler:
-    """papermill's handler of local files, with one more format to read.
+    """papermill's handler of local files: reads chapters, and hands out notebooks that are whole.
 
     papermill loads this module while it is itself being imported, so that nothing of
     papermill can be imported before a method is called.
     """
 
     def read(self, path: str) -> str:
-        """Return the notebook's JSON, converting a ``.py`` chapter on the way."""
-        from papermill.iorw import LocalHandler
-
-        text = LocalHandler().read(path)
-        if not path.endswith(".py"):
+        """Return the JSON of a chapter, or of a notebook with the chapter's own text."""
+        if path.endswith(".py"):
+            return self._read_chapter(path)
+        text = self._local.read(path)
+        if not path.endswith(".ipynb"):
             return text
-        self._write_what_has_no_scheme()
         import nbformat
 
-        from lib.book.chapters import read_chapter
+        from lib.book.notebooks import MINE, as_written
 
-        return nbformat.writes(read_chapter(text))
+        notebook = nbformat.reads(text, as_version=4)
+        return nbformat.writes(as_written(notebook)) if MINE in notebook.metadata else text
 
-    def _write_what_has_no_scheme(self) -> None:
-        """Be the handler of ``out.ipynb``, too: papermill gives such a path to the last "local"."""
-        from papermill.iorw import papermill_io
+    def _read_chapter(self, path: str) -> str:
+        import nbformat
 
-        if ("local", self) not in papermill_io._handlers:
-            papermill_io._handlers.append(("local", self))
+        from lib.book.chapters import book_of, read_chapter
+        from lib.book.notebooks import MINE
+
+        notebook, whole = read_chapter(self._local.read(path)), Path(path).absolute()
+        book = book_of(whole)
+        if (book / "_toc.yml").exists():
+            _use_book(book)
+            page = whole.relative_to(book).with_suffix("").as_posix()
+            notebook.metadata[MINE] = {"page": page}
+        return nbformat.writes(notebook)
 
     def write(self, buf: str, path: str) -> None:
-        """Write a notebook's JSON, with the numbers it holds in its prose."""
+        """Write a notebook's JSON, readable by itself."""
+        self._local.write(_whole(buf) if path.endswith(".ipynb") else buf, path)
+
+    @functools.cached_property
+    def _local(self) -> Any:
+        """One for all calls: papermill tells it its folder."""
         from papermill.iorw import LocalHandler
 
-        if path.endswith(".ipynb"):
-            from lib.book.site import with_own_values
-
-            buf = with_own_values(buf)
-        LocalHandler().write(buf, path)
+        return LocalHandler()
 
     def __getattr__(self, name: str) -> Any:
         """All else, such as listing a folder, is done by papermill's handler."""
-        from papermill.iorw import LocalHandler
+        return getattr(self._local, name)
 
-        return getattr(LocalHandler(), name)
+
+class _StreamHandler:
+    """papermill's handler of ``-``, standard input and output."""
+
+    def write(self, buf: str, path: str) -> None:
+        """Write a notebook's JSON, readable by itself."""
+        self._stream.write(_whole(buf), path)
+
+    @functools.cached_property
+    def _stream(self) -> Any:
+        from papermill.iorw import StreamHandler
+
+        return StreamHandler()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _whole(text: str) -> str:
+    """A notebook's JSON, readable by itself if it is one of a chapter."""
+    from lib.book.notebooks import MINE, with_own_values
+    from lib.book.records import repository
+    from lib.book.session import book_folder
+    from lib.book.site import site_address
+
+    page = re.search(rf'"{MINE}": {{\s*"page": "([\w/]+)"', text)
+    if page is None:
+        return text
+    book = book_folder(page[1].rpartition("/")[2])
+    given = os.environ.get("COMPANION_SITE", "")
+    return with_own_values(text, book, site_address(given, repository(book.parent, os.environ)))
+
+
+def _use_book(book: Path) -> None:
+    """Have the kernel find claims, records and parameter files beside the chapter.
+
+    Two copies of ``lib``, one here and one in the kernel, would go unnoticed until they differ.
+    """
+    from lib.book.execute import require_one_lib
+
+    require_one_lib(book)
+    os.environ["COMPANION_BOOK"] = str(book)
 
 
 # papermill warns about every extension but its own before it asks a handler.
@@ -117,6 +170,10 @@ def _guard_papermill() -> None:
             return super().codify(parameters, comment)
 
     translators.papermill_translators.register("python", Translator)
+    # Of several handlers of paths without a scheme papermill takes the first that was registered.
+    ours = {"local": ChapterHandler, "-": _StreamHandler()}
+    registered = iorw.papermill_io._handlers
+    registered[:] = [(scheme, ours.get(scheme, handler)) for scheme, handler in registered]
     plain = iorw.NoDatesSafeLoader
 
     def loader(stream: Any) -> Any:

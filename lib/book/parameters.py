@@ -58,7 +58,7 @@ class Parameter:
             raise self._error(value)
         checked = [self._check_one(item, whole=value) for item in value]
         if len(set(checked)) < len(checked) and "one for each" not in self.meaning:
-            raise self._error(value, "without repetition")
+            raise self._error(value, ", without repetition")
         return checked
 
     def _check_one(self, value: Any, whole: Any = None) -> Any:
@@ -87,10 +87,18 @@ class Parameter:
         if kind.startswith("list["):
             kind = f"non-empty list of {kind[5:-1]} values, each"
         what = "of any value" if self.allowed == "any" else f"in {self.allowed}"
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if self.kind.removeprefix("list[").startswith("float") and any(map(_is_power, items)):
+            extra += "; YAML takes 1e-3 for text: write 1.0e-3"
         return ParameterError(
             f"parameter {self.name} = {_shown(value)} is not allowed: it must be a {kind} {what}"
-            f"{', ' + extra if extra else ''} ({self.meaning})"
+            f"{extra} ({self.meaning})"
         )
+
+
+def _is_power(value: Any) -> bool:
+    """Whether a text is a number to people and programs, and none to YAML."""
+    return isinstance(value, str) and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", value) is not None
 
 
 def _shown(value: Any) -> str:

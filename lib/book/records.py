@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib.book.site import given_value, light_svg
+from lib.book.notebooks import given_value
+from lib.book.site import light_svg
 from lib.runs import hardware, write_atomic
 
 if TYPE_CHECKING:

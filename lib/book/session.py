@@ -13,7 +13,7 @@ from IPython import get_ipython
 from IPython.display import display
 
 import lib
-from lib.book.chapters import declared_parameters, read_chapter, reproducing
+from lib.book.chapters import chapter_files, declared_parameters, read_chapter, reproducing
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
 from lib.book.execute import (
@@ -73,7 +73,7 @@ def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
     """
     os.environ.setdefault(PUBLIC, "1")  # chapters read public data alone: runs may say all
     check_cluster()
-    declared, injected = _declared_here(namespace)
+    declared, injected = _declared_here(name, namespace)
     given = {p.name: namespace[p.name] for p in declared if p.name in namespace}
     given |= {n: namespace.get(n) for n in injected}
     parameters = validate_parameters(declared, given)
@@ -83,8 +83,13 @@ def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
     return chapter
 
 
-def _declared_here(namespace: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], list[str]]:
-    """Declarations of the running notebook and the names that papermill injected."""
+def _declared_here(
+    name: str, namespace: Mapping[str, Any]
+) -> tuple[tuple[Parameter, ...], list[str]]:
+    """Declarations of the running notebook and the names that papermill injected.
+
+    Who runs cells and keeps no history of them, as nbval does, gets those of the chapter's file.
+    """
     shell = get_ipython()
     if shell is None:
         return declared_parameters(read_chapter(Path(namespace["__file__"]).read_text("utf-8"))), []
@@ -94,7 +99,11 @@ def _declared_here(namespace: Mapping[str, Any]) -> tuple[tuple[Parameter, ...],
             after = history[len(history) - back :]
             injected = [c for c in after if c.lstrip().startswith("# Parameters")]
             return parse_parameters(source), [n for c in injected for n in _assigned(c)]
-    return (), []
+    book = book_folder(name)
+    listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
+    if history or name not in listed:
+        return (), []
+    return declared_parameters(read_chapter(listed[name].read_text(encoding="utf-8"))), []
 
 
 def _only_annotated(source: str) -> bool:
@@ -110,9 +119,19 @@ def _assigned(source: str) -> list[str]:
     return [t.id for node in nodes for t in node.targets if isinstance(t, ast.Name)]
 
 
-def _book_folder() -> Path:
-    """Where claims and records lie: the build says so, else beside ``lib``."""
-    return Path(os.environ.get("COMPANION_BOOK") or Path(lib.__file__).parent.parent / "book")
+def book_folder(chapter: str) -> Path:
+    """Where claims and records of a chapter lie.
+
+    The build and papermill say so; else it is the book beside ``lib``, or one in the working
+    folder or above, whichever has the chapter.
+    """
+    if told := os.environ.get("COMPANION_BOOK"):
+        return Path(told)
+    here = Path.cwd()
+    roots = [Path(lib.__file__).parents[1], here, *here.parents]
+    books = [root / "book" for root in roots if (root / "book" / "_toc.yml").exists()]
+    own = roots[0] / "book"
+    return next((book for book in books if chapter in chapter_files(book)), own)
 
 
 class Chapter:
@@ -135,7 +154,7 @@ class Chapter:
         self.parameters = parameters
         self._used: dict[str, Any] = {}
         self._declared = declared
-        book = _book_folder()
+        book = book_folder(name)
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}

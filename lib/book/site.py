@@ -10,15 +10,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import nbformat
-
-from lib.book.words import formatted
 
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
@@ -109,7 +106,7 @@ a { color: var(--link); }
 <p>There is no page at this address in <em>$title</em>. It may have been renamed.</p>
 <ul>
 <li><a href="$root">The book's front page</a>, with its chapters</li>
-<li><a href="${root}search.html">Search the book</a></li>
+<li><a href="${root}${search}">Search the book</a></li>
 </ul>
 </main>
 </body>
@@ -117,14 +114,15 @@ a { color: var(--link); }
 """)
 
 
-def not_found_page(title: str, address: str) -> str:
+def not_found_page(title: str, address: str, search: str = "search.html") -> str:
     """HTML of ``404.html``, which a host serves for any missing address, however deep.
 
     It therefore needs no other file, and its links begin at the host's root: with the path of
     ``address``, or with ``/`` where the address is not known.
     """
     root = urlsplit(address).path or "/"
-    return _NOT_FOUND.substitute(title=html.escape(title), root=html.escape(quote(root)))
+    names = {"title": title, "root": quote(root), "search": search}
+    return _NOT_FOUND.substitute({name: html.escape(text) for name, text in names.items()})
 
 
 #: Old addresses of pages, and the page that is there now or stands in for what is gone.
@@ -442,41 +440,32 @@ def _shows(node: ast.stmt) -> bool:
     return ast.unparse(called).split(".")[0] in ("chapter", "open_chapter") if called else False
 
 
+def name_toggles(context: dict[str, Any]) -> None:
+    """Name the sidebar's buttons that unfold a section: the theme shows an arrow only."""
+    made = context.get("generate_toctree_html")
+    if made is None:
+        return
+
+    def named(kind: str, *args: Any, **options: Any) -> Any:
+        found = made(kind, *args, **options)
+        if kind != "sidebar":
+            return found
+        return str(found).replace("<summary>", '<summary aria-label="Pages below">')
+
+    context["generate_toctree_html"] = named
+
+
+def drop_thebe(context: dict[str, Any]) -> None:
+    """Leave out Thebe: it is not used, would load from another host, and its script fails."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [
+            file
+            for file in context[kind]
+            if "thebe" not in f"{file.filename}{file.attributes.get('body')}".lower()
+        ]
+
+
 # ---------------------------------------------------------------------- notebooks
-
-# Here and not in lib.book.execute, which imports more than papermill should wait for.
-VALUE_MIME = "application/vnd.companion.value+json"
-VALUE = re.compile(r"\{value\}`([^`]+)`")
-
-
-def _pages(book: Path) -> list[Path]:
-    """Texts of the book, in its own folder and those below."""
-    found = (path for kind in ("md", "py") for path in sorted(book.rglob(f"*.{kind}")))
-    made = {"_build", ".ipynb_checkpoints"}
-    return [path for path in found if not made & {*path.relative_to(book).parts}]
-
-
-def quoted_values(book: Path) -> dict[str, set[str]]:
-    """Names of the values that the book's prose quotes, by chapter."""
-    found: dict[str, set[str]] = {}
-    for path in _pages(book):
-        for quoted in VALUE.findall(path.read_text(encoding="utf-8")):
-            chapter, _, name = quoted.partition(":")[0].rpartition(".")
-            found.setdefault(chapter, set()).add(name)
-    return found
-
-
-_QUOTED = re.compile(r"^(?:# )?```\{(result|picture)\} ([\w.-]+)$", flags=re.MULTILINE)
-
-
-def quoted_figures(book: Path) -> dict[str, set[str]]:
-    """Names of the figures that the book shows beside the cells that make them, by chapter."""
-    found: dict[str, set[str]] = {}
-    for path in _pages(book):
-        for kind, quoted in _QUOTED.findall(path.read_text(encoding="utf-8")):
-            chapter, _, name = quoted.rpartition(".")
-            found.setdefault(path.stem if kind == "result" else chapter, set()).add(name)
-    return found
 
 
 def with_arxiv(body: str) -> str:
@@ -484,59 +473,6 @@ def with_arxiv(body: str) -> str:
     return re.sub(
         r"\barXiv:(\d{4}\.\d{4,5})\b", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', body
     )
-
-
-def with_values(
-    notebook: nbformat.NotebookNode, resolve: Callable[[str], str]
-) -> nbformat.NotebookNode:
-    """Put the numbers into a notebook's prose, where only a book understands ``{value}``."""
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            cell.source = plain_roles(VALUE.sub(lambda found: resolve(found[1]), cell.source))
-    return notebook
-
-
-_ROLE = re.compile(r"(?<!`)\{(?:term|doc|ref|cite|cite:t|py:obj)\}`([^`<]+?)(?:\s*<[^`>]*>)?`")
-
-
-def plain_roles(text: str) -> str:
-    """Prose without what only a book understands: the words of roles stay, a directive goes."""
-    return _ELSEWHERE.sub("", _ROLE.sub(r"\1", text))
-
-
-_ELSEWHERE = re.compile(r"^```\{(?:result|benchmarks)\} [\w-]+\n```\n+", flags=re.MULTILINE)
-_RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
-
-
-def shown_first(notebook: nbformat.NotebookNode) -> set[str]:
-    """Names of the figures that a chapter's prose shows before the cells that make them."""
-    prose = (c.source for c in notebook.cells if c.cell_type == "markdown")
-    return {name for text in prose for name in _RESULT.findall(f"{text}\n\n")}
-
-
-def given_value(value: Any) -> Any:
-    """A value as the chapter gave it: in the messages of a kernel infinities and NaN are words."""
-    return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def with_own_values(text: str) -> str:
-    """Put the numbers that an executed notebook holds itself into its prose."""
-    if VALUE_MIME not in text:
-        return text
-    notebook = nbformat.reads(text, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    shown = [output.get("data", {}).get(VALUE_MIME) for cell in cells for output in cell.outputs]
-    values = {one["name"]: given_value(one["value"]) for one in shown if one}
-    opened = re.search(r"open_chapter\(\s*[\"'](\w+)[\"']", "".join(c.source for c in cells))
-
-    def known(quoted: str) -> str:
-        where, _, spec = quoted.partition(":")
-        chapter, _, name = where.partition(".")
-        if opened is None or chapter != opened[1] or name not in values:
-            return f"{{value}}`{quoted}`"
-        return formatted(values[name], spec)
-
-    return nbformat.writes(with_values(notebook, known))
 
 
 _COLAB = """# On Colab: fetch the book at the commit that this notebook was made from; install it.

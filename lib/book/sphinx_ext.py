@@ -31,6 +31,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.notebooks import quoted_figures, quoted_values, shown_first, surroundings, whole
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
@@ -45,23 +46,21 @@ from lib.book.render import (
 from lib.book.site import (
     MOVED,
     colab_cell,
+    drop_thebe,
     folding,
     footer_text,
     light_svg,
     minify_svg,
+    name_toggles,
     named_regions,
     not_found_page,
     plain_math,
-    quoted_figures,
-    quoted_values,
     redirect_page,
     shorten,
-    shown_first,
     site_address,
     social_tags,
     with_arxiv,
     with_cards,
-    with_values,
 )
 from lib.book.unchanged import forget, is_damaged, leave_note
 from lib.book.words import formatted
@@ -108,6 +107,9 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
     return notebook
 
 
+#: Builders of a site, and those whose pages are one file or are only checked.
+SITES = ("html", "dirhtml")
+BUILDERS = (*SITES, "singlehtml", "linkcheck")
 #: Of more verdicts of one cell a page makes a table.
 _SINGLE = 3
 
@@ -332,11 +334,16 @@ def _begin(app: Sphinx) -> None:
 
 def _execute(app: Sphinx) -> None:
     """Execute what has changed, before Sphinx reads a single page."""
-    app.companion_pages, app.companion_claims, app.companion_chapters = {}, {}, {}
-    if app.builder.format != "html":
-        return
     book = Path(app.srcdir)
+    if (book / "book" / "_toc.yml").exists():
+        raise ExtensionError(f"the book is the folder book of this one: build {book / 'book'}")
+    if app.builder.name not in BUILDERS:
+        raise ExtensionError(
+            f"the builder {app.builder.name} cannot show figures and tables of this book, which are"
+            f" HTML; those that can are {', '.join(BUILDERS)} (a browser prints a page as PDF)"
+        )
     profile = app.config.companion_profile
+    app.companion_pages = {}
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
@@ -385,7 +392,8 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
                 name: [page.records, page.name] for name, page in app.companion_pages.items()
             },
             "repository": app.companion_repository,
-            "site": [app.config.html_baseurl, code_fingerprint()],
+            # What a page says in HTML of its own leads to others by the builder's addresses.
+            "site": [app.config.html_baseurl, code_fingerprint(), app.builder.name],
         }
     )
     unfinished = _unfinished(app)
@@ -411,12 +419,16 @@ def _unfinished(app: Sphinx) -> Path:
 def _finish(app: Sphinx, exception: Exception | None) -> None:
     try:
         if exception is None and app.builder.format == "html":
-            _write_notebooks(app)
             _copy_mathjax(Path(app.outdir))
-            page = not_found_page(app.config.html_title, app.config.html_baseurl)
+        if exception is None and app.builder.name in SITES:
+            _write_notebooks(app)
+            search = app.builder.get_target_uri("search")
+            page = not_found_page(app.config.html_title, app.config.html_baseurl, search)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
             _write_redirects(app)
-            if not app._warncount:  # else the next build shall warn as well
+            if app.builder.name != "html":
+                _unfinished(app).unlink(missing_ok=True)
+            elif not app._warncount:  # else the next build shall warn as well
                 _unfinished(app).unlink(missing_ok=True)
                 executed = {name: page.done for name, page in app.companion_pages.items()}
                 leave_note(Path(app.srcdir), Path(app.outdir), executed)
@@ -429,7 +441,9 @@ def _write_redirects(app: Sphinx) -> None:
     for old, new in MOVED.items():
         if old not in app.env.found_docs and new in app.env.found_docs:
             page = redirect_page(app.config.html_title, app.builder.get_relative_uri(old, new))
-            Path(app.outdir, f"{old}.html").write_text(page, encoding="utf-8")
+            path = Path(app.builder.get_outfilename(old))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page, encoding="utf-8")
 
 
 def _write_notebooks(app: Sphinx) -> None:
@@ -439,7 +453,9 @@ def _write_notebooks(app: Sphinx) -> None:
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
         notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
-        with_values(notebook, partial(_value, app, own=True))
+        page = path.relative_to(book).with_suffix("").as_posix()
+        around = surroundings(book, page, app.config.html_baseurl)
+        whole(notebook, partial(_value, app, own=True), around)
         if commit:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
@@ -462,8 +478,8 @@ def _complete_page(
     """Give a page what this book adds to the theme, and take away what it does not use."""
     if chapter := app.companion_chapters.get(pagename):
         context["header_buttons"].append(_buttons(app, pagename, chapter, context["pathto"]))
-    _drop_thebe(context)
-    _name_toggles(context)
+    drop_thebe(context)
+    name_toggles(context)
     _describe(app, pagename, context, doctree)
 
 
@@ -487,31 +503,6 @@ def _buttons(
         "tooltip": "Download or run this chapter",
         "label": "launch-buttons",
     }
-
-
-def _name_toggles(context: dict[str, Any]) -> None:
-    """Name the sidebar's buttons that unfold a section: the theme shows an arrow only."""
-    made = context.get("generate_toctree_html")
-    if made is None:
-        return
-
-    def named(kind: str, *args: Any, **options: Any) -> Any:
-        found = made(kind, *args, **options)
-        if kind != "sidebar":
-            return found
-        return str(found).replace("<summary>", '<summary aria-label="Pages below">')
-
-    context["generate_toctree_html"] = named
-
-
-def _drop_thebe(context: dict[str, Any]) -> None:
-    """Leave out Thebe: it is not used, would load from another host, and its script fails."""
-    for kind in ("script_files", "css_files"):
-        context[kind] = [
-            file
-            for file in context[kind]
-            if "thebe" not in f"{file.filename}{file.attributes.get('body')}".lower()
-        ]
 
 
 def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any) -> None:

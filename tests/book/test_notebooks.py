@@ -1,0 +1,197 @@
+"""Notebooks as people get them: whole by themselves, run again, checked by nbval itself."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+
+from lib.book import notebooks
+from lib.book.chapters import chapter_files, read_chapter
+from lib.book.execute import BuildError, require_one_lib
+from lib.book.notebooks import MINE, VALUE_MIME, Surroundings, as_written, plain, with_own_values
+
+ROOT = Path(__file__).parents[2]
+BOOK = ROOT / "book"
+SITE = "https://example.org/book/"
+BIN = Path(sys.executable).parent
+
+AROUND = Surroundings(
+    "beyond/here",
+    SITE,
+    {"a2020": ("Able, 2020", "https://doi.org/1"), "b": ("Baker and Co, 2021", "")},
+    {"eq-own": ("beyond/here", 2), "eq-far": ("far", 3)},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{term}`a word`, {term}`words <a word>`", "a word, words"),
+        ("{doc}`page </far>`", f"[page]({SITE}far.html)"),
+        (
+            "{cite}`a2020,b`, {cite:t}`a2020`",
+            "([Able, 2020](https://doi.org/1); Baker and Co, 2021), [Able (2020)](https://doi.org/1)",
+        ),
+        ("Eq. {eq}`eq-own`, {eq}`eq-far`", f"Eq. (2), [(3)]({SITE}far.html#equation-eq-far)"),
+        ("{py:obj}`~lib.a.b`, {py:obj}`lib.a`", "`b`, `lib.a`"),
+        ("`{term}`, `x <y>`, {unknown}`x`", "`{term}`, `x <y>`, {unknown}`x`"),
+        ("$$\na\n$$ (eq-own)", "$$\na \\tag{2}\n$$"),
+        ("(here)=\n## Title", "## Title"),
+        ("[a](../far.py), [b](c.py#d)", f"[a]({SITE}far.html), [b]({SITE}beyond/c.html#d)"),
+        ("[a](#what-holds), [b](#else), [c](https://d.e)", "[a](#What-holds), b, [c](https://d.e)"),
+        (
+            "```{list-table}\n:header-rows: 1\n\n* - a\n  - b\n* - c |\n    d\n  - e\n```",
+            "| a | b |\n| --- | --- |\n| c \\| d | e |",
+        ),
+        ("One.\n\n```{benchmarks} Opacus\n```\n\nTwo.", "One.\n\nTwo."),
+    ],
+)  # fmt: skip
+def test_what_only_a_book_knows_has_plain_words(text, shown):
+    assert plain(text, AROUND, ["What holds"]) == shown
+
+
+def test_a_figure_that_stands_below_is_said_to():
+    found = plain("One.\n\n```{result} two\n```\n\nThree.", AROUND)
+    assert re.fullmatch(r"One\.\n\n\*\(.*below.*\)\*\n\nThree\.", found)
+
+
+def test_without_an_address_links_to_pages_are_words():
+    assert (
+        plain("[a](b.py), {doc}`c`, [d](https://e.f)", Surroundings()) == "a, c, [d](https://e.f)"
+    )
+
+
+LEFT = re.compile(
+    r"\{[a-z:-]+\}`[^`]*`|^```\{.*|\$\$ \(.*|^\(.*\)=$|\]\([^)]*\.(?:py|md)[^)]*\)", re.M
+)
+
+
+@pytest.mark.parametrize("chapter", chapter_files(BOOK))
+def test_nothing_is_left_of_any_chapter_and_its_own_text_comes_back(chapter):
+    path = chapter_files(BOOK)[chapter]
+    source = read_chapter(path.read_text(encoding="utf-8"))
+    source.metadata[MINE] = {"page": path.relative_to(BOOK).with_suffix("").as_posix()}
+    whole = nbformat.reads(with_own_values(nbformat.writes(source), BOOK, SITE), as_version=4)
+    nbformat.validate(whole)
+    prose = [cell.source for cell in whole.cells if cell.cell_type == "markdown"]
+    assert [found for text in prose for found in LEFT.findall(text)] == []
+    assert all(MarkdownIt("commonmark").render(text) for text in prose)
+    assert [c.source for c in as_written(whole).cells] == [c.source for c in source.cells]
+
+
+def notebook(share):
+    """As papermill hands it over to be written."""
+    shown = [] if share is None else [{VALUE_MIME: {"name": "share", "value": share}}]
+    outputs = [nbformat.v4.new_output("display_data", data) for data in shown]
+    text = "{value}`one.share:.0%` of {value}`two.n:d`, {value}`two@standard.small.n:d`."
+    cells = [nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("", outputs=outputs)]
+    return nbformat.v4.new_notebook(cells=cells, metadata={MINE: {"page": "one"}})
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.25, "25% of 7, 3."), ("inf", "∞% of 7, 3."), (None, "— of 7, 3.")]
+)
+def test_prose_has_the_numbers_of_its_run_and_of_records(share, shown, monkeypatch, tmp_path):
+    runs = {"standard": {"values": {"n": 7}}, "standard.small": {"values": {"n": 3}}}
+    monkeypatch.setattr("lib.book.records.read_records", lambda book, chapter: runs)
+    monkeypatch.setattr("lib.book.records.by_size", sorted)
+    text = with_own_values(nbformat.writes(notebook(share)), tmp_path, "")
+    assert nbformat.reads(text, as_version=4).cells[0].source == shown
+    assert with_own_values(text, tmp_path, "") == text
+    assert with_own_values(json.dumps({**json.loads(text), "metadata": {}}), tmp_path, "")
+
+
+def test_what_somebody_has_written_into_the_prose_stays(tmp_path):
+    done = nbformat.reads(with_own_values(nbformat.writes(notebook(0.5)), tmp_path, ""), 4)
+    done.cells[0].source += " My note."
+    assert as_written(done).cells[0].source.endswith("My note.")
+
+
+# ------------------------------------------------------------------ papermill and nbval themselves
+
+TEXT = """# %% [markdown]
+# # One
+# {value}`one.twice:d` is twice {value}`one.n:d`, see {term}`x`.
+
+# %% tags=["parameters"]
+n: int = 2  # [1, 9] what is doubled
+
+# %%
+from lib.book.session import open_chapter
+
+chapter = open_chapter("one", globals())
+chapter.values(n=n, twice=2 * n)
+_ = chapter.check("ONE", 2 * n)
+"""
+CLAIM = """- id: ONE
+  paper: P1
+  chapter: one
+  place: nowhere
+  claim: Twice two is four.
+  kind: exact
+  reported: 4
+  tolerance: 0
+  why: It is.
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A book elsewhere, in a folder with a name that shells and URLs find hard."""
+    root = tmp_path_factory.mktemp("Bücher und mehr")
+    (root / "book" / "beyond").mkdir(parents=True)
+    (root / "book" / "beyond" / "one.py").write_text(TEXT, encoding="utf-8")
+    (root / "book" / "claims.yml").write_text(CLAIM, encoding="utf-8")
+    toc = "format: jb-book\nroot: index\nchapters:\n  - file: beyond/one\n"
+    (root / "book" / "_toc.yml").write_text(toc, encoding="utf-8")
+    (root / "elsewhere").mkdir()
+    return root
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
+    environment = kept | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [str(BIN / command[0]), *command[1:]],
+        cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8",
+    )  # fmt: skip
+
+
+def prose(text: str) -> str:
+    return nbformat.reads(text, as_version=4).cells[0].source
+
+
+@pytest.mark.slow
+def test_papermill_from_anywhere_again_and_nbval(place):
+    """By three paths, to a file and to standard output; then what it wrote, run and checked."""
+    done = run(place / "elsewhere", "papermill", "../book/beyond/one.py", "-", "-p", "n", "3")
+    assert prose(done.stdout) == "# One\n6 is twice 3, see x."
+    out, again = place / "elsewhere" / "out.ipynb", place / "elsewhere" / "again.ipynb"
+    done = run(place / "book", "papermill", "beyond/one.py", str(out))
+    assert prose(out.read_text(encoding="utf-8")) == "# One\n4 is twice 2, see x.", done.stderr
+    assert "reproduced" in out.read_text(encoding="utf-8")  # the claim was found, and judged
+    run(place / "elsewhere", "papermill", "out.ipynb", "again.ipynb", "-y", "{n: 4}")
+    assert prose(again.read_text(encoding="utf-8")) == "# One\n8 is twice 4, see x."
+    absolute = str(place / "book" / "beyond" / "one.py")
+    done = run(place / "elsewhere", "papermill", absolute, "bad.ipynb", "-p", "n", "10")
+    assert "parameter n = 10" in done.stderr.strip().splitlines()[-1]
+    checked = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", str(again), str(out))
+    assert checked.returncode == 0, checked.stdout
+    assert "5 passed" in checked.stdout
+
+
+def test_a_book_with_a_lib_of_its_own_takes_no_other(tmp_path):
+    (tmp_path / "lib" / "book").mkdir(parents=True)
+    (tmp_path / "lib" / "book" / "execute.py").touch()
+    with pytest.raises(BuildError) as caught:
+        require_one_lib(tmp_path / "book")
+    assert str(tmp_path / "lib") in str(caught.value)
+    assert str(ROOT / "lib") in str(caught.value)
+    require_one_lib(BOOK)
+    assert notebooks.texts(BOOK)
