@@ -23,10 +23,10 @@ from lib.book.execute import (
     VERDICT_MIME,
     Executed,
 )
+from lib.book.notebooks import quoted_figures, quoted_values
 from lib.book.pages import Page, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, picture_html, table_html
-from lib.book.site import quoted_figures, quoted_values
 from lib.book.sphinx_ext import _code_cell
 from lib.plot import svg_bytes
 

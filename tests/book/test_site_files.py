@@ -3,14 +3,12 @@
 import base64
 import io
 import json
-import math
 import re
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import jupytext
-import nbformat
 import numpy as np
 import pytest
 import yaml
@@ -23,7 +21,6 @@ from lib.book import site
 from lib.book.bibliography import AuthorsAndYear
 from lib.book.card import CARD_FILE, draw_card
 from lib.book.chapters import chapter_files, code_cells, read_chapter
-from lib.book.execute import VALUE_MIME
 from lib.book.render import PAPERS
 
 ROOT = Path(__file__).parents[2]
@@ -227,20 +224,6 @@ def test_card_is_drawn_by_the_code(tmp_path):
     assert plt.get_fignums() == before
 
 
-def test_infinite_values_stay_numbers_from_the_kernel_to_the_record(tmp_path):
-    """Jupyter sends them as words, which no number format takes."""
-    shown = {VALUE_MIME: {"name": "b", "value": "inf"}}
-    output = nbformat.v4.new_output("display_data", shown)
-    cells = [
-        nbformat.v4.new_markdown_cell("{value}`a.b:.2f`"),
-        nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[output]),
-    ]
-    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
-    assert nbformat.reads(site.with_own_values(text), as_version=4).cells[0].source == "∞"
-    assert site.given_value("-inf") == -math.inf
-    assert site.given_value("infinite") == "infinite"
-
-
 @pytest.mark.parametrize(
     ("configured", "repository", "address"),
     [
@@ -365,32 +348,6 @@ def test_other_pictures_are_left_alone():
     assert site.minify_svg(page) == page
 
 
-def test_values_are_put_into_prose_only():
-    cells = [
-        nbformat.v4.new_markdown_cell("It is {value}`a.b:.1f`, not `{value}`."),
-        nbformat.v4.new_code_cell("'{value}`a.b`'"),
-    ]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    site.with_values(notebook, lambda quoted: f"<{quoted}>")
-    assert [c.source for c in notebook.cells] == [
-        "It is <a.b:.1f>, not `{value}`.",
-        "'{value}`a.b`'",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("{term}`a word`, {term}`words <a word>`", "a word, words"),
-        ("{doc}`page <other>`, {cite:t}`key`", "page, key"),
-        ("`{term}`, {value}`a.b`, `x <y>`", "`{term}`, {value}`a.b`, `x <y>`"),
-        ("One.\n\n```{result} two-three\n```\n\nFour.", "One.\n\nFour."),
-    ],
-)
-def test_roles_leave_their_words(text, plain):
-    assert site.plain_roles(text) == plain
-
-
 LONG = "\n".join(f"x{i} = {i}" for i in range(11))
 
 
@@ -444,24 +401,6 @@ def test_links_to_words_and_sources_are_described():
     assert "title=" not in found
     for other in (link("glossary.html#term-y"), link("audit.html#x", ' title="Another page"')):
         assert site.with_cards(other, cards) == other
-
-
-def test_a_notebook_of_ones_own_has_its_numbers():
-    shown = nbformat.v4.new_output(
-        "display_data", {VALUE_MIME: {"name": "b", "value": 0.25}, "text/plain": "0.25"}
-    )
-    cells = [
-        nbformat.v4.new_markdown_cell("{value}`a.b:.0%` {value}`a.c` {value}`z.b` {term}`x <y>`"),
-        nbformat.v4.new_code_cell('chapter = open_chapter("a", globals())', outputs=[shown]),
-    ]
-    text = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
-    found = nbformat.reads(site.with_own_values(text), as_version=4)
-    assert found.cells[0].source == "25% {value}`a.c` {value}`z.b` x"
-    assert found.cells[1].outputs == cells[1].outputs
-    nbformat.validate(found)
-    assert site.with_own_values(site.with_own_values(text)) == site.with_own_values(text)
-    for other in ("no notebook", nbformat.writes(nbformat.v4.new_notebook(cells=cells[:1]))):
-        assert site.with_own_values(other) == other
 
 
 @pytest.mark.parametrize(
