@@ -69,8 +69,7 @@ LONGEST = (
     "canaries/test_simulation.py",
     "faults/test_faults_disk.py",
     "counterfactual/test_estimate.py",
-    "suitability/test_refined.py",
-    "crosschecks/test_cross_summary.py",
+    "studies/test_suitability_comparisons.py",
     "audit/test_one_run.py",
     "counterfactual/test_forest.py",
     "book/test_numbers.py",
@@ -90,14 +89,11 @@ STUDIES = (
     "selective/test_noise_map.py",
     "selective/test_outlier.py",
     "selective/test_selective_tables.py",
-    "suitability/test_experiment.py",
-    "suitability/test_studies.py",
-    "suitability/test_study_panel.py",
     "training/test_fixmatch.py",
     "training/test_memory.py",
     "training/test_training_page.py",
 )
-FAST = ("audit", "canaries", "counterfactual", "selective", "suitability", "training")
+FAST = ("audit", "canaries", "counterfactual", "privacy", "selective", "suitability", "training")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:

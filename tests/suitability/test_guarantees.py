@@ -3,7 +3,12 @@ import pytest
 from scipy import stats
 
 from lib.studies.suitability import simulations
-from lib.studies.suitability.simulations import METHODS, impossibility_example, simulate_guarantee
+from lib.studies.suitability.simulations import (
+    METHODS,
+    impossibility_example,
+    lemma_check,
+    simulate_guarantee,
+)
 from lib.suitability import guarantees
 from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
@@ -351,3 +356,13 @@ def test_impossibility():
     margin = adjusted_margin(0, fitted.estimate(table[1000:]), right[1000:], estimated[:100], wrong)
     adjusted = SuitabilityFilter(margin.bound, 0.025).fit(table[:1000], right[:1000])
     assert not adjusted.decide(table[1000:], user).suitable
+
+
+def test_lemma():
+    eps = np.array([-0.15, -0.05, 0.0, 0.02, 0.1])
+    table = lemma_check(eps, rng=np.random.default_rng(9))
+    z = (table["difference"] - eps) / table["stderr"]
+    assert (np.abs(z) < 4.5).all()
+    assert (table["stderr"] < 0.002).all()
+    np.testing.assert_allclose(table["accuracy"] - table["mean_estimate"], table["difference"])
+    assert (np.abs(table["accuracy"] - 0.8) < 0.01).all()

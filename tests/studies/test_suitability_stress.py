@@ -1,7 +1,6 @@
 """Cheats, sample sizes and groups on a made-up study whose truth is known."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -13,14 +12,11 @@ from lib.studies.suitability.stress import (
     USER,
     _copies,
     _flat,
-    _handed_in,
     _moved,
     binomial_limits,
     by_sample_size,
     cheats_table,
     compare_calibrations,
-    group_members,
-    missed_table,
     simulate_cheats,
     source_table,
 )
@@ -48,15 +44,6 @@ def study(n=6000):
 @pytest.fixture(scope="module")
 def draws():
     return simulate_cheats(study(), 400, 100, 0.03, 60, np.random.default_rng(0)).assign(seed=0)
-
-
-def test_truth_is_that_of_the_populations(draws):
-    one = study()
-    gap = one.splits["id"][1].mean() - one.splits["worse"][1].mean()
-    found = draws.groupby("user_fold")[["drop", "truth"]].first()
-    assert found.loc["worse · c", "drop"] == pytest.approx(gap)
-    assert found["truth"].to_dict() == {"same · b": True, "worse · c": False}
-    assert set(draws["cheat"]) == {"honest", *PROVIDER, *USER}
 
 
 def test_checks_of_honest_data_keep_their_level(draws):
@@ -110,17 +97,6 @@ def test_a_flat_hold_out_has_true_rows_and_no_slope():
     assert flat.predict(x).std() < honest.predict(x).std() / 4
 
 
-def test_users_hand_in_real_rows():
-    x, y = table(2000, 2.0, 3)
-    u, right = table(900, 1.6, 4)
-    known = {tuple(row): flag for row, flag in zip([*x, *u], [*y, *right], strict=True)}
-    rng = np.random.default_rng(0)
-    honest, test, stock = np.arange(300), np.arange(300), np.arange(300, 2000)
-    for name, (rows, flags) in _handed_in(u, right, x, y, honest, test, stock, rng).items():
-        assert len(rows) == len(flags) == 300, name
-        assert [known[tuple(row)] for row in rows] == list(flags)
-
-
 @pytest.mark.parametrize(("count", "n"), [(0, 8), (3, 8), (8, 8), (1, 30)])
 def test_limits_of_whole_counts_are_clopper_and_pearsons(count, n):
     exact = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
@@ -155,30 +131,6 @@ def test_sample_sizes_are_decided_as_the_filter_does():
         assert p == pytest.approx(by_hand, rel=1e-9)
     truth = is_suitable(y[test].mean(), one.splits["same"][1].mean(), 0.02)
     assert found["truth"].iloc[0] == truth
-
-
-def test_missed_folds_by_size():
-    rows = [
-        {"user_fold": f, "n_user": n, "rows": r, "p_value": p, "truth": t}
-        for f, n, r, p, t in [
-            ("a", 5, 5, 0.5, True), ("a", 0, 70, 0.01, True), ("b", 5, 5, 0.5, True),
-            ("b", 0, 90, 0.2, True), ("c", 5, 5, 0.01, False), ("c", 0, 80, 0.9, False),
-        ]
-    ]  # fmt: skip
-    found = missed_table(pd.DataFrame(rows).assign(n_holdout=9, seed=0))
-    assert found["missed"].tolist() == [1.0, 0.5]
-    assert found["fpr"].tolist() == [1.0, 0.0]
-    assert found["user samples"].tolist() == [5, "all"]
-    assert found["rows"].tolist() == [5, 80]
-    assert (found["low"][1], found["high"][1]) == pytest.approx(binomial_limits(0.5, 2))
-
-
-def test_groups_are_found_across_splits():
-    names, members = group_members(study())
-    assert names == ["a", "b"]
-    assert members["id"].sum(axis=0).tolist() == [3000, 3000]
-    assert members["same"].mean(axis=0).tolist() == [0, 1]
-    assert not members["worse"].any()  # a group that the source does not have
 
 
 def test_multicalibration_corrects_a_group_that_signals_do_not_show():

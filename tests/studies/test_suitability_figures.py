@@ -17,18 +17,6 @@ def test_share_of_suitable_decisions():
     assert set(legend(ax)) == {"filter", "ideal"}
 
 
-def test_no_step_within_reach_leaves_the_ideal_alone():
-    (ax,) = figures.plot_share_suitable(STEPS.iloc[:0], reach=0.05).axes
-    assert not ax.patches
-    np.testing.assert_allclose(lines(ax)["ideal"].get_xdata(), [-5, 0, 0, 5])
-
-
-def test_shares_at_several_margins():
-    (ax,) = figures.plot_shares({"0": STEPS, "0.02": STEPS.iloc[1:]}, reach=0.1).axes
-    np.testing.assert_allclose(lines(ax)["0"].get_data(), [[-5, 5], [40, 100]])
-    assert legend(ax) == ["0", "0.02"]
-
-
 def test_estimated_and_true_accuracy():
     points = pd.DataFrame(
         {"accuracy": [0.7, 0.9], "estimated": [0.8, 0.85], "calibrated": [0.72, 0.9]}
@@ -66,25 +54,3 @@ def test_points_of_folds_by_model():
     np.testing.assert_allclose(lines(ax)["model 0"].get_data(), [[10], [5]])
     np.testing.assert_allclose(lines(ax)["model 2"].get_data(), [[20], [15]])
     np.testing.assert_allclose(lines(ax)["drop not seen at all"].get_data(), [[0, 20]] * 2)
-
-
-def test_estimation_errors_are_counted():
-    (ax,) = figures.plot_estimation_error(RESULTS).axes
-    heights = {
-        p.get_label(): np.histogram(p.get_xy()[:, 1], [1, 40, 70, 101])[0] for p in ax.patches
-    }
-    assert heights["test data"].tolist() == [0, 0, 2]
-    assert set(legend(ax)) == {"test data", "user data"}
-
-
-def test_a_line_and_a_level():
-    (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power", 0.8, log_x=True).axes
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale()) == ("n", "power", "log")
-    assert set(ax.lines[1].get_ydata()) == {0.8}
-    (ax,) = figures.plot_lines({"a": ([1, 10], [0.1, 0.9])}, "n", "power").axes
-    assert (len(ax.lines), ax.get_xscale()) == (1, "linear")
-
-
-def test_boundaries():
-    (ax,) = figures.plot_boundaries({"pocock": [2.4, 2.4], "other": [2.8, 2.0]}).axes
-    np.testing.assert_allclose(lines(ax)["other"].get_data(), [[1, 2], [2.8, 2.0]])

@@ -6,12 +6,10 @@ from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
     evaluate_with_labels,
-    margins_table,
 )
-from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.data import run_study
-from lib.studies.suitability.experiment import at_margin, evaluate_tasks, metrics_table
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
+from lib.studies.suitability.experiment import at_margin, evaluate_tasks
+from lib.studies.suitability.panel import StudyRun, load_study, run_studies
 from lib.suitability import SIGNAL_NAMES
 
 
@@ -30,14 +28,6 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
 
 
-def test_a_run_is_the_study(store, results):
-    found = run_studies([StudyRun("digits", "ERM", 0, 4)])
-    assert set(found["signals"]) == {"all"}
-    pd.testing.assert_frame_equal(
-        found[results.columns], results, check_dtype=False, check_categorical=False
-    )
-
-
 def test_one_signal_is_a_study_of_that_column(store, digits):
     job = StudyRun("digits", "ERM", 0, 4, signals=("margin_loss",))
     found = run_studies([job])
@@ -49,34 +39,10 @@ def test_one_signal_is_a_study_of_that_column(store, digits):
     assert set(found["signals"]) == {"margin_loss"}
 
 
-def test_the_fingerprint_is_of_the_data_that_are_read():
-    assert StudyRun("digits", "ERM", 0).data_fingerprint() == "digits"
-    assert StudyRun("fmow", "ERM", 0).data_fingerprint() != "digits"
-
-
-def test_signals_table(store):
-    jobs = [StudyRun("digits", "ERM", 0, 4, signals=names) for names in ((), ("conf_max",))]
-    for job in jobs:  # one at a time: in this process
-        run_studies([job])
-    found = run_studies(jobs)
-    table = signals_table(found)
-    assert list(table["signals"]) == ["all", "conf_max"] * 2
-    by_hand = metrics_table(found[found["signals"] == "conf_max"], ["kind"])
-    assert set(table.loc[table["signals"] == "conf_max", "accuracy"]) == set(by_hand["accuracy"])
-
-
 @pytest.mark.parametrize("margin", [0.03, -0.02])
 def test_another_margin_is_the_experiment_run_with_it(digits, results, margin):
     again = run_study(digits, 4, 32, margin)
     pd.testing.assert_frame_equal(at_margin(results, margin), again, rtol=1e-9)
-
-
-def test_margins_table(results):
-    table = margins_table(results, [0.0, 0.05], [0.05, 0.001])
-    assert len(table) == 2 * 2 * 2
-    row = table[(table["kind"] == "OOD") & (table["margin"] == 0.05) & (table["alpha"] == 0.001)]
-    by_hand = metrics_table(at_margin(results[results["kind"] == "OOD"], 0.05), ["seed"], 0.001)
-    assert row["accuracy"].item() == by_hand["accuracy"].item()
 
 
 def test_calibration_on_the_target_makes_the_mean_right(digits):
@@ -111,10 +77,3 @@ def test_labels_of_the_user(digits):
     assert (bound >= plug_in - 1e-12).all()
     again = evaluate_with_labels(digits.splits, tasks, 50, rng=np.random.default_rng(0))
     pd.testing.assert_frame_equal(rows, again)
-
-
-def test_checkpoints_tell_more_than_the_last_logits():
-    table = checkpoint_example(0, epochs=10).set_index(["signals", "data"])
-    shifted = table.xs("rotated by 12 degrees", level=1)
-    error = (shifted["estimated"] - shifted["accuracy"]).abs()
-    assert error["twelve and disagreement"] < error["twelve"]

@@ -147,15 +147,6 @@ def test_nannyml_check_decides_both_ways_as_scikit_learn_has_it():
     assert 0 < unchanged < 30
 
 
-def test_perfectly_separated_confidence_is_left_as_it_is():
-    x = signals_of(np.tile(np.linspace(0.2, 0.9, 40), 2))
-    y = x[:, CONFIDENCE] > 0.5
-    rows = pairs(x, y, halves(80, 2), x[:30], y[:30]).query("peer == 'cbpe'")
-    assert rows["estimated_user_accuracy"].to_list() == pytest.approx(
-        [x[:30, CONFIDENCE].mean()] * 2
-    )
-
-
 def test_estimates_under_a_known_shift():
     """Accuracy given confidence stays as it is: CBPE is consistent, AC and DoC are not."""
     rng = np.random.default_rng(2)
@@ -217,72 +208,12 @@ def test_constant_confidence_tells_nothing():
     assert by_peer["atc_confidence"].to_list() == (accuracy > 0.5).tolist()
 
 
-def test_atc_takes_the_larger_of_two_equally_near_thresholds():
-    """Two errors among four equal scores: all count as wrong."""
-    x = signals_of(np.full(8, 0.5))
-    y = np.tile([True, False], 4)
-    rows = pairs(x, y, halves(8, 2), x, y).query("peer == 'atc_confidence'")
-    assert (rows["estimated_user_accuracy"] == 0).all()
-
-
-def test_user_labels_are_for_the_truth_alone_and_order_of_users_is_none():
-    rng = np.random.default_rng(3)
-    x, y = make(200, rng)
-    xu, yu = make(60, rng)
-    one = pairs(x, y, halves(200, 4), xu, yu)
-    order = rng.permutation(60)
-    other = pairs(x, y, halves(200, 4), xu[order], ~yu)
-    columns = [c for c in one if c not in ("user_accuracy", "truth")]
-    pd.testing.assert_frame_equal(one[columns], other[columns])
-
-
-def test_nannymls_alert_knows_neither_margin_nor_test_fold():
-    rng = np.random.default_rng(4)
-    x, y = make(200, rng)
-    xu, yu = make(60, rng, -1.0)
-    kept = [
-        pairs(x, y, halves(200, 4), xu, yu, m).query("peer == 'cbpe'")[["sf_fold", "alert"]]
-        for m in (0.0, 0.9)
-    ]
-    pd.testing.assert_frame_equal(*kept)
-    assert (kept[0].groupby("sf_fold")["alert"].nunique() == 1).all()
-
-
 def study():
     rng = np.random.default_rng(7)
     splits = {"val": make(300, rng), "test": make(260, rng), "shifted": make(200, rng, -0.5)}
     folds = [("val", np.arange(50), "first"), ("shifted", np.arange(10, 150), "second")]
     sizes = {name: len(y) for name, (_, y) in splits.items()}
     return splits, make_tasks(sizes, folds, ("val", "test"), 4)
-
-
-def test_tasks_are_their_pairs():
-    splits, tasks = study()
-    rows = evaluate_peers(splits, tasks, 0.03)
-    assert rows["user_fold"].unique().tolist() == ["first", "second"]
-    for task in tasks:
-        expected = pairs(
-            *task.take_source(splits), task.partition, *task.take_user(splits), margin=0.03
-        )
-        mine = rows[rows["user_fold"] == task.label].drop(columns="user_fold")
-        pd.testing.assert_frame_equal(mine.reset_index(drop=True), expected)
-
-
-def test_filter_in_the_form_of_a_peer():
-    splits, tasks = study()
-    rows = evaluate_tasks(splits, tasks, 0.04)
-    table = filter_as_peer(rows, 0.04)
-    peers = evaluate_peers(splits, tasks, 0.04)
-    assert list(table) == list(peers)
-    difference = rows["estimated_user_accuracy"] - rows["estimated_test_accuracy"]
-    np.testing.assert_allclose(table["score_estimated"], difference + 0.04)
-    np.testing.assert_allclose(
-        table["score_known"], rows["estimated_user_accuracy"] - rows["test_accuracy"] + 0.04
-    )
-    # The same experiments, with the same truth.
-    ac = peers[peers["peer"] == "ac"].reset_index(drop=True)
-    same = ["user_fold", "sf_fold", "test_fold", "test_accuracy", "user_accuracy", "truth"]
-    pd.testing.assert_frame_equal(table[same], ac[same])
 
 
 def test_table_of_peers():
