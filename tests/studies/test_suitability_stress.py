@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.studies.suitability import figures
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import is_suitable
 from lib.studies.suitability.stress import (
-    PROVIDER,
-    USER,
     _copies,
-    _flat,
     _moved,
     binomial_limits,
     by_sample_size,
@@ -87,16 +83,6 @@ def test_copies_are_counted_once_each():
     assert _copies(np.concatenate([user[:98], test[:2]]), test)
 
 
-def test_a_flat_hold_out_has_true_rows_and_no_slope():
-    x, y = source_table(study())
-    pool = np.arange(5000)
-    rows = _flat(x, y, pool, 800, np.random.default_rng(0))
-    assert len(rows) == len(set(rows))
-    assert set(rows) <= set(pool)
-    honest, flat = (CorrectnessEstimator(seed=None).fit(x[r], y[r]) for r in (pool[:800], rows))
-    assert flat.predict(x).std() < honest.predict(x).std() / 4
-
-
 @pytest.mark.parametrize(("count", "n"), [(0, 8), (3, 8), (8, 8), (1, 30)])
 def test_limits_of_whole_counts_are_clopper_and_pearsons(count, n):
     exact = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
@@ -146,13 +132,3 @@ def test_multicalibration_corrects_a_group_that_signals_do_not_show():
         # Tolerance, and the chance of 750 and 1,500 rows: four standard errors.
         assert table[method] < 0.02 + 4 * np.sqrt(0.25 / 750 + 0.25 / 1500)
     assert table["half"] > 0.1
-
-
-def test_a_panel_for_each_who_cheats(draws):
-    figure = figures.plot_cheats(draws, {"the provider": PROVIDER, "the user": USER}, 0.03)
-    legends = [ax.get_legend() for ax in figure.axes]
-    assert [one.get_title().get_text() for one in legends] == ["the provider", "the user"]
-    assert [text.get_text() for text in legends[1].get_texts()] == ["honest", *USER]
-    flat = next(x for x in figure.axes[0].lines if x.get_label() == "flat hold-out")
-    rates = draws[draws["cheat"] == "flat hold-out"].groupby("drop")["suitable"].mean()
-    np.testing.assert_allclose(flat.get_ydata(), 100 * rates)
