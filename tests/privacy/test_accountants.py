@@ -141,13 +141,13 @@ def compare(ledger, delta):
     assert by_pld <= by_rdp
 
 
-@pytest.mark.parametrize(("ledger", "delta"), ledgers(GRID))
+@pytest.mark.parametrize(("ledger", "delta"), [*ledgers(GRID)])
 def test_epsilon_equals_other_accountants(ledger, delta):
     compare(ledger, delta)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("ledger", "delta"), ledgers(LONG, MIXED))
+@pytest.mark.parametrize(("ledger", "delta"), [*ledgers(LONG, MIXED)])
 def test_epsilon_of_the_other_profiles(ledger, delta):
     compare(ledger, delta)
 

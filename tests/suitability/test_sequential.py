@@ -309,8 +309,10 @@ def test_pairs_are_about_the_population_difference():
     assert right == n
 
 
-@pytest.mark.parametrize("n", [1, 5, 200])
-@pytest.mark.parametrize(("mean", "binary"), [(0.5, False), (0.95, False), (0.95, True)])
+@pytest.mark.parametrize(
+    ("n", "mean", "binary"),
+    [(1, 0.5, False), (5, 0.95, False), (200, 0.95, False), (1, 0.95, True), (200, 0.95, True)],
+)
 def test_upper_bound_covers(n, mean, binary):
     rng, reps, level = np.random.default_rng(n), 250, 0.1
     misses = 0
