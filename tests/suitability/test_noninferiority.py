@@ -199,7 +199,6 @@ def test_all_right_or_all_wrong_samples_have_limits_too():
 
 FEW = [  # low, high, test and user rows, rare share of test rows, margin
     (0.01, 0.99, 1000, 50, 0.01, 0.05),
-    (0.3, 0.95, 1000, 100, 0.005, 0.02),
     (0.05, 0.9, 2000, 20, 0.02, 0.0),
     (0.2, 0.97, 500, 1000, 0.004, 0.0),
 ]
@@ -208,7 +207,7 @@ FEW = [  # low, high, test and user rows, rare share of test rows, margin
 @pytest.mark.parametrize(("low", "high", "n", "m", "rare", "margin"), FEW)
 def test_level_where_few_values_vary(low, high, n, m, rare, margin):
     """At the boundary; samples in which nothing varies are refused, and conclude nothing."""
-    rng, trials, rejected, by_welch = np.random.default_rng([n, m]), 300, 0, 0
+    rng, trials, rejected, by_welch = np.random.default_rng([n, m]), 200, 0, 0
     for _ in range(trials):
         test = np.where(rng.random(n) < rare, low, high)
         user = np.where(rng.random(m) < rare + margin / (high - low), low, high)
@@ -216,9 +215,9 @@ def test_level_where_few_values_vary(low, high, n, m, rare, margin):
             rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
             found = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
             by_welch += found.pvalue <= 0.05
-    assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
-    if (n, m) == (1000, 50):
-        assert by_welch > stats.binom.ppf(0.999, trials, 0.05)
+    most = stats.binom.ppf(0.999, trials, 0.05)
+    assert rejected <= most
+    assert by_welch > most or (n, m) != (1000, 50)
 
 
 def test_few_values_that_vary_still_decide():
@@ -242,7 +241,7 @@ def test_level_where_only_many_test_rows_show_the_rare_value():
     def draw(n, rare):
         return np.where(rng.random(n) < rare, 0.01, 0.99 - 1e-3 * rng.random(n))
 
-    rng, trials, rejected, margin = np.random.default_rng(5), 300, 0, 0.02
+    rng, trials, rejected, margin = np.random.default_rng(5), 200, 0, 0.02
     test = draw(5000, 0.01)
     for _ in range(trials):
         user = draw(50, 0.01 + margin / 0.9795)

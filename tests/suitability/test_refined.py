@@ -23,6 +23,9 @@ def test_fit_equals_scikit_learn():
     design = np.column_stack([x, np.ones(800)])
     by_hand = sum(w * np.outer(d, d) for w, d in zip(p * (1 - p), design, strict=True))
     np.testing.assert_allclose(hessian, by_hand + np.diag([1, 1, 1, 0]), rtol=1e-7)
+    model.fit((x - x.mean(axis=0)) / x.std(axis=0), y)
+    found = RefinedFilter().fit(x, y).coefficients
+    np.testing.assert_allclose(found, [*model.coef_[0], *model.intercept_], atol=1e-8)
 
 
 def test_error_of_the_estimate_is_what_it_says():
