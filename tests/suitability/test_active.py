@@ -10,7 +10,7 @@ from scipy import stats
 from lib.studies.suitability.alarms import active_errors
 from lib.suitability import ActiveMonitor, Monitor, active_accuracy, labelling_probabilities
 from lib.suitability import monitor as monitor_module
-from lib.suitability.sequential import EProcess
+from lib.suitability.sequential import EProcess, test_upper_bound
 
 REFERENCE = np.random.default_rng(0).beta(8, 2, 2000)
 
@@ -74,6 +74,19 @@ def test_the_estimate_is_unbiased_whatever_the_estimates_are():
         total, moment = total + chance * x, moment + chance * x**2
     assert total == pytest.approx(0.75)
     assert moment - total**2 == pytest.approx(((1 / p - 1) * (y - f) ** 2).sum() / 16)
+
+
+def test_the_interval_is_that_of_bounded_observations():
+    """At half of alpha each, of x between 1 - 1 / least and 1 / least."""
+    f, chosen, right, p = batch(np.random.default_rng(5), 1000)
+    x = correctness(f, chosen, right, p)
+    value, (low, high) = active_accuracy(f, chosen, right, p, least_probability=0.15, alpha=0.2)
+    assert value == pytest.approx(x.mean())
+    z, width = (x - 1 + 1 / 0.15) / (2 / 0.15 - 1), 2 / 0.15 - 1
+    least = (1 - test_upper_bound(1 - z, 0.1)) * width + 1 - 1 / 0.15
+    assert low == pytest.approx(max(0, least), abs=1e-6)
+    assert high == pytest.approx(test_upper_bound(z, 0.1) * width + 1 - 1 / 0.15, abs=1e-6)
+    assert 0 < low < high < 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from scipy import special, stats
 from sklearn.linear_model import LogisticRegression
 
 from lib.suitability import RefinedFilter
-from lib.suitability.estimator import fit_logistic
+from lib.suitability.estimator import fit_logistic, logistic_hessian
 
 
 def draw(n, rng, shift=0.0):
@@ -45,23 +45,33 @@ def test_error_of_the_estimate_is_what_it_says():
     assert 0.85 < np.std(scores) < 1.15
 
 
-def test_decision_by_hand():
+@pytest.mark.parametrize("margin", [-0.2, 0.05, 0.6])
+def test_decision_by_hand(margin):
     """The error is taken at the estimated coefficients, or nearer to a drop of the margin."""
     rng = np.random.default_rng(5)
-    (x, y), (user, _) = draw(300, rng), draw(80, rng)
-    fitted, right = RefinedFilter(0.01).fit(x, y), y[:200]
-    accuracy, error = fitted.estimate(user)
+    (x, y), (user, _) = draw(300, rng), draw(80, rng, 0.3)
+    fitted, right = RefinedFilter(margin).fit(x, y), y[:200]
+    designs = [np.column_stack([(z - x.mean(0)) / x.std(0), np.ones(len(z))]) for z in (x, user)]
+
+    def parts(theta):
+        p = special.expit(designs[1] @ theta)
+        g = -designs[1].T @ (p * (1 - p)) / 80
+        direction = np.linalg.solve(logistic_hessian(designs[0], theta, 1.0), g)
+        return p.mean(), (p * (1 - p)).mean() / 80 + g @ direction, direction, g @ direction
+
+    accuracy, variance, direction, reach = parts(fitted.coefficients)
+    assert fitted.estimate(user) == pytest.approx((accuracy, np.sqrt(variance)))
+    missing = margin - (right.mean() - accuracy)
+    if missing > 0:
+        step = min(missing / reach, 2 / np.sqrt(reach))
+        variance = max(variance, parts(fitted.coefficients + step * direction)[1])
     found = fitted.decide(right, user)
-    assert (found.test, found.margin, found.alpha) == ("refined", 0.01, 0.05)
+    assert (found.test, found.margin, found.alpha) == ("refined", margin, 0.05)
     assert found.estimated_test_accuracy == right.mean()
     assert found.estimated_user_accuracy == pytest.approx(accuracy)
-    assert found.stderr >= error * (1 - 1e-12)
-    z = (right.mean() - accuracy - 0.01) / found.stderr
-    assert found.p_value == pytest.approx(stats.norm.cdf(z))
-    if right.mean() - accuracy >= 0.01:
-        assert found.stderr == pytest.approx(error)
-    # On the fit's own rows the mean estimate is the accuracy.
-    assert fitted.estimate(x)[0] == pytest.approx(y.mean(), abs=1e-9)
+    assert found.stderr == pytest.approx(np.sqrt(variance))
+    assert found.statistic == pytest.approx(-missing / found.stderr)
+    assert found.p_value == pytest.approx(stats.norm.cdf(found.statistic))
 
 
 def test_estimates_without_doubt_show_nothing():

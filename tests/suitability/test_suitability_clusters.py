@@ -78,9 +78,10 @@ def test_variance_of_a_mean_by_leaving_clusters_out():
 @pytest.mark.parametrize("block", [1, 50, 2**16])
 def test_inflation_is_the_jackknife_of_one_newton_step(monkeypatch, block):
     monkeypatch.setattr("lib.suitability.clusters._BLOCK", block)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(5)
     x = np.column_stack([rng.normal(size=(90, 2)), np.ones(90)])
-    y, own = rng.random(90) < special.expit(x[:, 0] + 0.5), rng.integers(0, 12, 90)
+    own, effect = rng.integers(0, 12, 90), 2 * rng.normal(size=12)
+    y = rng.random(90) < special.expit(x[:, 0] + effect[own])
     g = np.array([0.3, -0.2, 0.1])
     theta, hessian = fit_logistic(x, y, 0.5)
     p = special.expit(x @ theta)
@@ -91,7 +92,10 @@ def test_inflation_is_the_jackknife_of_one_newton_step(monkeypatch, block):
         squares += (g @ np.linalg.solve(rest, x[inside].T @ (y - p)[inside])) ** 2
     expected = 11 / 12 * squares / (g @ np.linalg.solve(hessian, g))
     found = inflation(x, y - p, p * (1 - p), hessian, own, g)
-    assert found == pytest.approx(max(1.0, expected), rel=1e-9)
+    assert expected > 1.1
+    assert found == pytest.approx(expected, rel=1e-9)
+    # Never less than the model's.
+    assert inflation(x, 0.1 * (y - p), p * (1 - p), hessian, own, g) == 1
 
 
 @pytest.mark.parametrize("test", ["fitted", "paper"])
