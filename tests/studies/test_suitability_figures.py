@@ -17,21 +17,6 @@ def test_share_of_suitable_decisions():
     assert set(legend(ax)) == {"filter", "ideal"}
 
 
-def test_estimated_and_true_accuracy():
-    points = pd.DataFrame(
-        {"accuracy": [0.7, 0.9], "estimated": [0.8, 0.85], "calibrated": [0.72, 0.9]}
-    )
-    (ax,) = figures.plot_estimated_and_true(points).axes
-    found = lines(ax)
-    assert legend(ax) == ["no error", "calibrated on the source", "on the target's labels too"]
-    np.testing.assert_allclose(found["no error"].get_data(), [[69, 91]] * 2)
-    source = found["calibrated on the source"].get_data()
-    np.testing.assert_allclose(source, [[70, 90], [80, 85]])
-    target = found["on the target's labels too"]
-    np.testing.assert_allclose(target.get_ydata(), [72, 90])
-    assert target.get_markerfacecolor() == "none"
-
-
 RESULTS = pd.DataFrame(
     {
         "seed": [0, 0, 2],

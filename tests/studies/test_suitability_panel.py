@@ -2,11 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.studies.suitability.calibration import (
-    error_table,
-    estimated_and_true,
-    evaluate_with_labels,
-)
+from lib.studies.suitability.calibration import error_table, estimated_and_true
 from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import at_margin, evaluate_tasks
 from lib.studies.suitability.panel import StudyRun, load_study, run_studies
@@ -62,18 +58,3 @@ def test_error_table_by_hand(results):
     wrong = ((last["p_value"] <= 0.05) != last["truth"]).mean()
     assert table["wrong"].iloc[-1] == pytest.approx(wrong)
     assert (table["error_high"].iloc[:-1].to_numpy() <= table["error_low"].iloc[1:]).all()
-
-
-def test_labels_of_the_user(digits):
-    tasks = digits.tasks("OOD", 4, 32)[:3]
-    rows = evaluate_with_labels(digits.splits, tasks, 50, rng=np.random.default_rng(0))
-    assert len(rows) == 3 * 3 * 5
-    plain = rows[rows["method"] == "unadjusted"]["p_value"].to_numpy()
-    pairs = evaluate_tasks(digits.splits, tasks)
-    np.testing.assert_allclose(plain, pairs[pairs["sf_fold"] == 0]["p_value"], rtol=1e-9)
-    bound, plug_in = (
-        rows[rows["method"] == name]["p_value"].to_numpy() for name in ("bound", "plug-in")
-    )
-    assert (bound >= plug_in - 1e-12).all()
-    again = evaluate_with_labels(digits.splits, tasks, 50, rng=np.random.default_rng(0))
-    pd.testing.assert_frame_equal(rows, again)

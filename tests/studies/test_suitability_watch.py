@@ -100,23 +100,6 @@ def test_the_two_tests_are_scipys(decimals):
     assert studies.fisher(right, np.zeros(0, bool)) == 1.0
 
 
-def test_detectors_for_streams(deployed):
-    """Labels as they come, late; estimates at once; both started anew after an alarm."""
-    assert deployed.windows == tuple(round(m * deployed.ert / 24) for m in (1, 6))
-    months = deployed.months(np.random.default_rng(4))
-    found = deployed.alarms(months, np.random.default_rng(5))
-    raised = {name: found[name][0] for name in ("fet_online", "cvm_online")}
-    assert not raised["fet_online"][: PLAN.lag + 1].any()
-    # Rotations by 16 degrees are seen again and again.
-    assert all(one[-6:].sum() >= 2 for one in raised.values())
-    assert deployed.ranks([-np.inf, np.inf]).tolist() == [0, len(deployed.estimated)]
-    detector, table = deployed.online["cvm_online"]
-    assert len(table) == 2 * detector.windows[1] - 1
-    # Of ten streams a label, as many are left after two windows as have no alarm by then.
-    left = 10 * (1 - 1 / deployed.ert) ** (2 * detector.windows[1])
-    assert deployed.threshold_error == pytest.approx(left**-0.5, rel=0.02)
-
-
 def test_false_alarms_delays_and_labels_are_counted(deployed, monkeypatch):
     raised = np.zeros(30, bool)
     raised[[1, 4, 9, 20]] = True  # suitable are the first 6 months

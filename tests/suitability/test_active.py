@@ -49,19 +49,6 @@ def test_strata_by_hand():
         assert np.ptp(alike) == 0
 
 
-def test_doubt_is_the_best_rule_for_estimates_that_are_right():
-    f = np.linspace(0.01, 0.99, 99)
-    variance = f * (1 - f)
-
-    def cost(p):
-        return (variance / p).mean() * p.mean()
-
-    best = cost(labelling_probabilities(f, 0.1, f, floor=1e-9))
-    assert best == pytest.approx(np.sqrt(variance).mean() ** 2, rel=1e-6)
-    for other in (np.full(99, 0.1), 0.1 + f / 10, variance):
-        assert cost(other) > best
-
-
 def test_the_estimate_is_unbiased_whatever_the_estimates_are():
     """By enumeration of which rows are chosen."""
     f, y = np.array([0.9, 0.1, 0.5, 0.4]), np.array([False, True, True, True])

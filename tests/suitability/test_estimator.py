@@ -148,15 +148,6 @@ def test_rows_that_are_equal_may_be_given_in_any_order():
         np.testing.assert_allclose(found, expected[order], atol=1e-9)
 
 
-def test_estimates_are_calibrated_where_the_model_is_right():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(40_000, 1))
-    p = 1 / (1 + np.exp(-(1.5 * x[:, 0] + 0.5)))
-    correct = rng.random(len(p)) < p
-    found = CorrectnessEstimator(seed=None).fit(x[:20_000], correct[:20_000]).predict(x[20_000:])
-    assert np.abs(found - p[20_000:]).max() < 0.03
-
-
 def test_what_cannot_be_fitted_or_predicted():
     x = np.arange(20.0)[:, None]
     for right in (4, 16):

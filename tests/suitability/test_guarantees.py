@@ -3,14 +3,8 @@ import pytest
 from scipy import stats
 
 from lib.studies.suitability import simulations
-from lib.studies.suitability.simulations import (
-    METHODS,
-    impossibility_example,
-    lemma_check,
-    simulate_guarantee,
-)
+from lib.studies.suitability.simulations import METHODS, lemma_check, simulate_guarantee
 from lib.suitability import guarantees
-from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
     adjusted_margin,
     calibration_offset,
@@ -20,7 +14,6 @@ from lib.suitability.guarantees import (
 )
 from lib.suitability.labels import labels_test
 from lib.suitability.noninferiority import non_inferiority_test
-from lib.suitability.signals import signals
 
 
 def draw(rng, accuracy, eps, n, concentration=5.0):
@@ -61,14 +54,6 @@ def test_margin_of_the_corollary():
     many = corrected_margin(0.05, [[0.0], [0.1]], [0.0, 0.1, 0.2])
     np.testing.assert_allclose(many, 0.05 + np.subtract.outer([0, -0.1], [0, -0.1, -0.2]))
     assert isinstance(corrected_margin(0, 0, 0), float)
-
-
-def test_adjusted_margin_estimates_the_corrected_one():
-    rng = np.random.default_rng(1)
-    test, user = draw(rng, 0.8, 0.02, 200_000), draw(rng, 0.7, -0.05, 200_000)
-    found = adjusted_margin(0.05, *test, *user)
-    assert found.value == pytest.approx(corrected_margin(0.05, 0.02, -0.05), abs=4.5 * found.stderr)
-    assert found.stderr < 0.002
 
 
 def error(estimated, correct):
@@ -315,47 +300,11 @@ def test_bound_holds_where_the_test_data_are_the_labels_that_matter():
     assert count["bound"] <= highest(n, 0.05)
 
 
-@pytest.mark.parametrize("rate", [0.02, 0.05, 0.1])
-def test_so_few_errors_break_a_t_test_and_so_many_do_not(rate):
-    """What the docstring of `calibration_offset` says of 25 errors, by the binomial, exactly."""
-
-    def errs(mean):
-        n = round(mean / rate)
-        wrong = np.arange(n + 1)
-        seen = wrong / n
-        deviation = np.sqrt(seen * (1 - seen) / (n - 1))
-        better = rate - seen > stats.t.isf(0.05, n - 1) * deviation
-        return stats.binom.pmf(wrong, n, rate) @ better
-
-    assert max(errs(mean) for mean in range(25, 120)) < 0.1
-    assert max(errs(mean) for mean in range(3, 12)) > 0.12
-
-
 @pytest.mark.parametrize(("sd", "half_width", "level"), [(0.4, 0.1, 0.025), (0.3, 0.02, 0.05)])
 def test_labels_for_a_half_width(sd, half_width, level):
     n = np.arange(2, 5000)
     reach = stats.t.isf(level, n - 1) * sd / np.sqrt(n)
     assert labels_needed(sd, half_width, level) == n[np.argmax(reach <= half_width)]
-
-
-def test_impossibility():
-    """The same signals and the same decision, right about one population, wrong about the other."""
-    example = impossibility_example(2000, np.random.default_rng(11))
-    table, user = signals(example.source_logits), signals(example.user_logits)
-    right = example.source_correct
-    fitted = SuitabilityFilter(0.0).fit(table[:1000], right[:1000])
-    assert fitted.decide(table[1000:], user).suitable
-    source = right[1000:].mean()
-    assert example.suitable_correct.mean() > source > 0.55
-    assert abs(example.unsuitable_correct.mean() - 1 / 3) < 4.5 * np.sqrt(2 / 9 / 2000)
-    # The suitable population is calibrated; labels show the other one's offset at once.
-    estimated, wrong = fitted.estimate(user), example.unsuitable_correct[:100]
-    assert abs(calibration_offset(estimated, example.suitable_correct).value) < 0.05
-    offset = calibration_offset(estimated[:100], wrong)
-    assert offset.value > 5 * offset.stderr
-    margin = adjusted_margin(0, fitted.estimate(table[1000:]), right[1000:], estimated[:100], wrong)
-    adjusted = SuitabilityFilter(margin.bound, 0.025).fit(table[:1000], right[:1000])
-    assert not adjusted.decide(table[1000:], user).suitable
 
 
 def test_lemma():
