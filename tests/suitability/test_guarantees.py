@@ -203,6 +203,14 @@ def test_betting_finds_what_is_plain():
     assert bad.betting_p_value > 0.3
 
 
+def test_betting_with_fewer_rows_than_labels_is_of_the_labels_alone():
+    rng = np.random.default_rng(2)
+    test, (c, y) = rng.random(300) < 0.8, draw(rng, 0.7, 0.0, 40)
+    few, none = (prediction_powered_test(test, [u, 0.5], c, y, 0.05) for u in (0.1, 0.9))
+    assert few.betting_p_value == pytest.approx(none.betting_p_value)
+    assert few.betting_against == pytest.approx(none.betting_against)
+
+
 @pytest.mark.parametrize(("labels", "margin"), [(1, 0.0), (1, 0.1), (0, 0.1), (1, -0.1)])
 def test_labels_that_do_not_vary_prove_little(labels, margin):
     found = prediction_powered_test([1] * 5, [0.7] * 9, [0.7] * 3, [labels] * 3, margin)
@@ -305,6 +313,8 @@ def test_labels_for_a_half_width(sd, half_width, level):
     n = np.arange(2, 5000)
     reach = stats.t.isf(level, n - 1) * sd / np.sqrt(n)
     assert labels_needed(sd, half_width, level) == n[np.argmax(reach <= half_width)]
+    with pytest.raises(ValueError, match="half_width must be possible"):
+        labels_needed(sd, 1e-9)
 
 
 def test_lemma():

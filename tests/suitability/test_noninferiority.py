@@ -239,3 +239,18 @@ def test_level_where_only_many_test_rows_show_the_rare_value():
         user = draw(50, 0.01 + margin / 0.9795)
         rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
     assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_test": [5, 1]},
+        {"variance_user": [0.2, -0.1]},
+        {"mean_test": [0.5, math.inf]},
+        {"margin": "a"},
+        {"mean_test": [0.1] * 3, "mean_user": [0.1] * 2},
+    ],
+)
+def test_one_entry_of_the_moments_that_is_not_allowed(change):
+    with pytest.raises(ValueError, match=f"({next(iter(change))}|arguments) must"):
+        moments(**change)
