@@ -6,7 +6,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier
 
 from lib.studies.suitability.simulations import fit_errors
-from lib.suitability import CorrectnessEstimator, RefinedFilter, SuitabilityFilter, signals
+from lib.suitability import (
+    CorrectnessEstimator,
+    RefinedFilter,
+    SuitabilityFilter,
+    signals,
+    tipping_point,
+)
 from lib.suitability.filter import Decision, p_text
 
 
@@ -210,6 +216,14 @@ def test_level_with_an_estimator_that_is_fitted():
     assert found["fitted"].iloc[0] * runs <= most
     assert found["paper"].iloc[0] * runs > most
     assert found["low"].iloc[0] <= found["fitted"].iloc[0] <= found["high"].iloc[0]
+
+
+@pytest.mark.parametrize("test", ["fitted", "paper"])
+def test_tipping_point_by_hand(test):
+    found = decide(margin=0.05, alpha=0.1, test=test)
+    drop = found.estimated_test_accuracy - found.estimated_user_accuracy
+    reach = stats.t.isf(0.1, found.dof) * found.stderr
+    assert tipping_point(found) == pytest.approx(0.05 - drop - reach)
 
 
 def test_a_decision_in_words():
