@@ -205,8 +205,10 @@ def test_betting_finds_what_is_plain():
 
 def test_betting_with_fewer_rows_than_labels_is_of_the_labels_alone():
     rng = np.random.default_rng(2)
-    test, (c, y) = rng.random(300) < 0.8, draw(rng, 0.7, 0.0, 40)
-    few, none = (prediction_powered_test(test, [u, 0.5], c, y, 0.05) for u in (0.1, 0.9))
+    test, y = rng.random(300) < 0.8, rng.random(40) < 0.7
+    few, none = (
+        prediction_powered_test(test, [u, 0.5], np.full(40, u), y, 0.05) for u in (0.1, 0.9)
+    )
     assert few.betting_p_value == pytest.approx(none.betting_p_value)
     assert few.betting_against == pytest.approx(none.betting_against)
 
