@@ -51,6 +51,7 @@ def test_few_zeros_and_ones(alpha):
     assert non_inferiority_test(test, user, high).p_value == pytest.approx(alpha, abs=1e-9)
     assert non_inferiority_test(user, test, -low).p_value == pytest.approx(alpha, abs=1e-9)
     assert low < found.difference < high
+    assert equivalence_test([1, 1], [0, 0], 0.1, alpha).interval[1] == 1.0
     groups = np.repeat(["a", "b"], [200, 60])
     assert equivalence_between_groups(np.r_[test, user], groups, 0.1).p_value == found.p_value
 
