@@ -11,9 +11,9 @@ from lib.book.beside import EXPLAINED, beside, beyond
 from lib.book.chapters import chapter_files
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import execute_chapter
+from lib.book.notebooks import VALUE, quoted_figures, quoted_values
 from lib.book.pages import Page, larger_runs
 from lib.book.records import read_records
-from lib.book.notebooks import VALUE, quoted_figures, quoted_values
 from lib.book.words import formatted
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]

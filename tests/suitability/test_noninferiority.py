@@ -1,71 +1,100 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
-from lib.suitability import equivalence_test, non_inferiority_test, welch_non_inferiority
+from lib.suitability import non_inferiority_test, welch_non_inferiority
+
+MOMENTS = {
+    "mean_test": 0.5,
+    "variance_test": 0.1,
+    "n_test": 10,
+    "mean_user": 0.4,
+    "variance_user": 0.2,
+    "n_user": 20,
+    "margin": 0.05,
+}
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.05, -0.1])
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (2, 500), (500, 3), (40, 40), (100_000, 10)])
-def test_equals_scipy(n, m, margin):
-    rng = np.random.default_rng(n + m)
-    test, user = rng.beta(2, 1, n), 0.3 + 0.2 * rng.random(m)
-    ours = non_inferiority_test(test, user, margin)
-    theirs = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
-    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-10)
-    assert ours.dof == pytest.approx(theirs.df, rel=1e-10)
-    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-14)
+def moments(**change):
+    return welch_non_inferiority(**MOMENTS | change)
 
 
-def test_orientation():
-    """Better user data give a small p-value, worse ones a large one."""
+def sizes(*fixed):
     rng = np.random.default_rng(0)
-    low, high = rng.normal(0.5, 0.1, 300), rng.normal(0.7, 0.1, 300)
-    assert non_inferiority_test(low, high).p_value < 1e-10
-    assert non_inferiority_test(high, low).p_value > 1 - 1e-10
-    assert non_inferiority_test(high, low, margin=0.3).p_value < 1e-10
+    return [*fixed, *(10 ** rng.uniform(0.4, 4, (10, 2))).astype(int).tolist()]
 
 
-@pytest.mark.parametrize(
-    ("test", "user", "margin", "p"),
-    [(0.5, 0.6, 0.0, 0.0), (0.6, 0.5, 0.0, 1.0), (0.5, 0.5, 0.0, 0.5), (0.5, 0.25, 0.25, 0.5)],
-)
-def test_without_any_variance(test, user, margin, p):
-    """Of moments: the sign decides.  Of samples: equal numbers say nothing of their error."""
-    _, found, dof = welch_non_inferiority(test, 0, 3, user, 0, 4, margin)
-    assert found == p
-    assert np.isnan(dof)
-    for given in (([test] * 3, [0.1, 0.2]), ([0.1, 0.2], [user] * 4)):
-        with pytest.raises(ValueError, match=r"^(test|user) must vary, got [34] times 0\.\d+, "):
-            non_inferiority_test(*given, margin)
-
-
-@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 3, 0.7])
-@pytest.mark.parametrize("n", [10, 3, 99_999])
-def test_equal_numbers_have_no_variance_whatever_their_mean_is_rounded_to(value, n):
-    """The mean of ten times 0.1 is not 0.1: that is no evidence of anything."""
-    test = np.full(n, value)
-    moments = test.mean(), test.var(ddof=1), n
-    assert welch_non_inferiority(*moments, value, 0, 7)[1] == 0.5
-    assert welch_non_inferiority(*moments, value - 0.05, 0, 7, 0.05)[1] == 0.5
-    assert welch_non_inferiority(*moments, value + 1e-6, 0, 7)[1] == 0.0
-    assert welch_non_inferiority(*moments, value - 1e-6, 0, 7)[1] == 1.0
-    with pytest.raises(ValueError, match="test must vary"):
-        non_inferiority_test(test, [0.1, 0.2])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_equals_scipy_on_random_cases(seed):
-    rng = np.random.default_rng(seed)
-    n, m = (int(v) for v in 10 ** rng.uniform(0.4, 4, 2))
+@pytest.mark.parametrize(("n", "m"), sizes((2, 2), (2, 500), (500, 3), (100_000, 10)))
+def test_equals_scipy(n, m):
+    rng = np.random.default_rng(n + m)
     test = rng.normal(0.7, 10 ** rng.uniform(-6, 2), n)
     user = rng.normal(0.7, 10 ** rng.uniform(-6, 2), m)
-    margin = rng.uniform(-0.1, 0.1)
-    ours = non_inferiority_test(test, user, margin)
-    theirs = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
-    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-12)
-    assert ours.dof == pytest.approx(theirs.df, rel=1e-8)
-    assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-8, abs=1e-12)
+    for margin in (0.0, 0.05, -0.1):
+        ours = non_inferiority_test(test, user, margin)
+        theirs = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
+        assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-12)
+        assert ours.dof == pytest.approx(theirs.df, rel=1e-8)
+        assert ours.p_value == pytest.approx(theirs.pvalue, rel=1e-8, abs=1e-12)
+    assert non_inferiority_test(test, user) == non_inferiority_test(test, user, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_moments_equal_statsmodels_of_weighted_values(seed):
+    rng = np.random.default_rng(seed)
+    margin, parts, found = rng.uniform(-0.2, 0.2), [], []
+    for _ in range(2):
+        values, weights = rng.random(6), rng.integers(1, 40, 6)
+        parts.append(DescrStatsW(values, weights, ddof=0))
+        full = np.repeat(values, weights)
+        found += [full.mean(), full.var(ddof=1), len(full)]
+    theirs = CompareMeans(*parts).ttest_ind("smaller", "unequal", value=margin)
+    assert welch_non_inferiority(*found, margin) == pytest.approx(theirs, rel=1e-10)
+
+
+def test_welch_by_hand():
+    """Means 0.5 and 0.4, variances 0.1 and 0.2, sizes 10 and 20: errors of 0.01 and 0.01."""
+    statistic, p, dof = moments()
+    assert statistic == pytest.approx(0.05 / math.sqrt(0.02))
+    assert dof == pytest.approx(0.02**2 / (0.01**2 / 9 + 0.01**2 / 19))
+    assert p == pytest.approx(stats.t.cdf(statistic, dof))
+    assert moments(n_test=2, n_user=2)[2] == pytest.approx(0.15**2 / (0.05**2 + 0.1**2))
+    # Single precision is computed with in double.
+    given = {"mean_test": 0.5, "variance_test": 0.125, "mean_user": 0.25, "variance_user": 0.0625}
+    small = moments(**{name: np.array([value], np.float32) for name, value in given.items()})
+    assert np.ravel(small) == pytest.approx(np.array(moments(**given)), rel=1e-14)
+
+
+def test_no_variance_is_certainty_and_rounding_is_none():
+    still = {"variance_test": 0.0, "variance_user": 0.0, "mean_test": 0.5, "margin": 0.25}
+    for user, statistic, p in ((0.25, 0.0, 0.5), (0.2, math.inf, 1.0), (0.3, -math.inf, 0.0)):
+        found = moments(**still, mean_user=user)
+        assert (found[0], found[1]) == (statistic, p)
+        assert math.isnan(found[2])
+    # A relative difference of 1e-12 is rounding, however large or small the means are.
+    near = {"variance_test": 0.0, "variance_user": 0.0, "margin": 0.0}
+    for scale in (1e-6, 1.0, 1e6):
+        for off, p in ((1e-12, 0.5), (-1e-12, 0.5), (4e-12, 1.0), (-4e-12, 0.0)):
+            assert moments(**near, mean_test=scale * (1 + off), mean_user=scale)[1] == p
+    # The margin is among what is rounded.
+    found = moments(**(still | {"mean_test": 0.0, "margin": 1.0}), mean_user=-1.0 + 1e-13)
+    assert found[1] == 0.5
+    # So is a variance below the square of that, of either side, and no larger one.
+    for own, other in (("test", "user"), ("user", "test")):
+        small = {f"variance_{other}": 0.0, f"mean_{own}": 8.0, "margin": 0.0}
+        assert math.isnan(moments(**small, **{f"variance_{own}": (8e-12) ** 2})[2])
+        assert moments(**small, **{f"variance_{own}": (9e-12) ** 2})[2] > 0
+    # The mean of ten times 0.1 is not 0.1.
+    for value, n in ((0.1, 10), (0.7, 3), (1 / 3, 99_999)):
+        same = np.full(n, value)
+        given = {"mean_test": same.mean(), "variance_test": same.var(ddof=1), "variance_user": 0}
+        assert moments(**given, n_test=n, mean_user=value, margin=0)[1] == 0.5
+        with pytest.raises(ValueError, match="test must vary"):
+            non_inferiority_test(same, [0.1, 0.2])
+    with pytest.raises(ValueError, match="user must vary"):
+        non_inferiority_test([0.1, 0.2], [0.3] * 4)
 
 
 def test_variance_on_one_side_only():
@@ -74,25 +103,25 @@ def test_variance_on_one_side_only():
     theirs = stats.ttest_1samp(user, 0.5, alternative="greater")
     assert p == pytest.approx(theirs.pvalue, rel=1e-10)
     assert dof == pytest.approx(2.0)
+    assert moments(variance_user=0.0)[2] == pytest.approx(9)
+    # Tiny variances do not vanish when they are squared.
+    tiny = moments(variance_test=1e-200, variance_user=1e-200, mean_test=0.0, mean_user=0.0)
+    assert tiny[2] == pytest.approx((1 / 10 + 1 / 20) ** 2 / (0.1**2 / 9 + 0.05**2 / 19))
 
 
 def test_broadcast_equals_single_calls():
     rng = np.random.default_rng(3)
-    mean, variance = rng.random((4, 1)), rng.random((4, 1)) / 10
-    statistic, p, dof = welch_non_inferiority(mean, variance, 30, rng.random(5), 0.02, 50, 0.01)
-    assert statistic.shape == p.shape == dof.shape == (4, 5)
-    rng = np.random.default_rng(3)
-    rng.random((4, 1)), rng.random((4, 1))
-    user = rng.random(5)
+    mean, variance, user = rng.random((4, 1)), rng.random((4, 1)) / 10, rng.random(5)
+    found = welch_non_inferiority(mean, variance, 30, user, 0.02, 50, 0.01)
+    assert {part.shape for part in found} == {(4, 5)}
     one = welch_non_inferiority(mean[2, 0], variance[2, 0], 30, user[1], 0.02, 50, 0.01)
-    assert [float(v) for v in one] == [statistic[2, 1], p[2, 1], dof[2, 1]]
+    assert [float(v) for v in one] == [part[2, 1] for part in found]
 
 
 @pytest.mark.parametrize(
     ("n", "m", "sd_test", "sd_user"), [(30, 30, 1, 1), (100, 15, 1, 3), (15, 100, 1, 3)]
 )
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
-def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
+def test_size_of_the_test(n, m, sd_test, sd_user):
     """At a drop equal to the margin the rejection rate is alpha, within binomial noise."""
     repetitions, margin = 20_000, 0.1
     rng = np.random.default_rng(n)
@@ -101,9 +130,10 @@ def test_size_of_the_test(n, m, sd_test, sd_user, alpha):
     _, p, _ = welch_non_inferiority(
         test.mean(1), test.var(1, ddof=1), n, user.mean(1), user.var(1, ddof=1), m, margin
     )
-    # Welch's approximation itself is off by less than 0.002 at these sizes.
-    tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.002
-    assert abs((p <= alpha).mean() - alpha) < tolerance
+    for alpha in (0.05, 0.2):
+        # Welch's approximation itself is off by less than 0.002 at these sizes.
+        tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.002
+        assert abs((p <= alpha).mean() - alpha) < tolerance
 
 
 def zeros_and_ones(ones, n):
@@ -137,25 +167,16 @@ def test_level_by_enumeration(n, m, accuracy, margin):
     for size, rate in ((n, accuracy), (m, accuracy - margin)):
         chance = stats.binom.pmf(np.arange(size + 1), size, rate)
         chances.append([(ones, chance[ones]) for ones in np.flatnonzero(chance > 1e-6)])
+    low = 0  # the p-value falls with the user's right answers and rises with those of the test data
     for k, chance in chances[0]:
-        # The p-value falls with the user's right answers: the least that rejects is looked for.
-        low, high = 0, len(chances[1])
         test = zeros_and_ones(k, n)
-        while low < high:
-            middle = (low + high) // 2
-            user = zeros_and_ones(chances[1][middle][0], m)
-            rejects = non_inferiority_test(test, user, margin).p_value <= alpha
-            low, high = (low, middle) if rejects else (middle + 1, high)
+        while low < len(chances[1]):
+            user = zeros_and_ones(chances[1][low][0], m)
+            if non_inferiority_test(test, user, margin).p_value <= alpha:
+                break
+            low += 1
         level += chance * sum(other for _, other in chances[1][low:])
     assert level <= alpha
-
-
-def test_many_zeros_and_ones_are_nearly_welchs_test():
-    test, user = zeros_and_ones(70_000, 100_000), zeros_and_ones(33_000, 50_000)
-    theirs = stats.ttest_ind(test, user + 0.045, equal_var=False, alternative="less")
-    found = non_inferiority_test(test, user, 0.045)
-    assert found.p_value == pytest.approx(theirs.pvalue, rel=0.02)
-    assert found.statistic == pytest.approx(theirs.statistic)
 
 
 def test_all_right_or_all_wrong_samples_have_limits_too():
@@ -170,9 +191,7 @@ def test_all_right_or_all_wrong_samples_have_limits_too():
 
 FEW = [  # low, high, test and user rows, rare share of test rows, margin
     (0.01, 0.99, 1000, 50, 0.01, 0.05),
-    (0.3, 0.95, 1000, 100, 0.005, 0.02),
     (0.05, 0.9, 2000, 20, 0.02, 0.0),
-    (0.01, 0.99, 200, 200, 0.02, 0.0),
     (0.2, 0.97, 500, 1000, 0.004, 0.0),
 ]
 
@@ -180,7 +199,7 @@ FEW = [  # low, high, test and user rows, rare share of test rows, margin
 @pytest.mark.parametrize(("low", "high", "n", "m", "rare", "margin"), FEW)
 def test_level_where_few_values_vary(low, high, n, m, rare, margin):
     """At the boundary; samples in which nothing varies are refused, and conclude nothing."""
-    rng, trials, rejected, by_welch = np.random.default_rng([n, m]), 300, 0, 0
+    rng, trials, rejected, by_welch = np.random.default_rng([n, m]), 200, 0, 0
     for _ in range(trials):
         test = np.where(rng.random(n) < rare, low, high)
         user = np.where(rng.random(m) < rare + margin / (high - low), low, high)
@@ -188,9 +207,9 @@ def test_level_where_few_values_vary(low, high, n, m, rare, margin):
             rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
             found = stats.ttest_ind(test, user + margin, equal_var=False, alternative="less")
             by_welch += found.pvalue <= 0.05
-    assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
-    if (n, m) == (1000, 50):
-        assert by_welch > stats.binom.ppf(0.999, trials, 0.05)
+    most = stats.binom.ppf(0.999, trials, 0.05)
+    assert rejected <= most
+    assert by_welch > most or (n, m) != (1000, 50)
 
 
 def test_few_values_that_vary_still_decide():
@@ -198,7 +217,7 @@ def test_few_values_that_vary_still_decide():
     test, user = np.full(2000, 0.95), np.full(1000, 0.96)
     test[:20], user[:5] = 0.2, 0.3
     assert non_inferiority_test(test, user, 0.05).p_value < 0.001
-    assert non_inferiority_test(test, user - 0.2, 0.05).p_value > 0.999
+    assert 0.999 < non_inferiority_test(test, user - 0.2, 0.05).p_value <= 1 + 1e-12
     p = [non_inferiority_test(test, user, m).p_value for m in np.linspace(-0.2, 0.3, 26)]
     assert np.all(np.diff(p) <= 1e-12)
     counted = np.r_[np.zeros(8), np.ones(392)], np.r_[np.zeros(3), np.ones(97)]
@@ -208,27 +227,30 @@ def test_few_values_that_vary_still_decide():
         assert exact <= non_inferiority_test(*near, margin).p_value * 1.02 <= 2 * exact + 0.02
 
 
-def test_equivalence_where_few_values_vary():
-    test, user = np.full(600, 0.95), np.full(300, 0.96)
-    test[:6], user[:2] = 0.2, 0.3
-    found = equivalence_test(test, user, 0.1)
-    low, high = found.interval
-    assert low < found.difference < high
-    assert found.p_value == max(found.p_lower, found.p_upper) < 0.05
-    assert non_inferiority_test(test, user, high).p_value == pytest.approx(0.05, abs=1e-6)
-    assert non_inferiority_test(user, test, -low).p_value == pytest.approx(0.05, abs=1e-6)
-
-
-@pytest.mark.parametrize("margin", [0.0, 0.02])
-def test_level_where_only_many_test_rows_show_the_rare_value(margin):
+def test_level_where_only_many_test_rows_show_the_rare_value():
     """Of 50 user rows most samples hold none of it, and vary as if there were no such value."""
 
     def draw(n, rare):
         return np.where(rng.random(n) < rare, 0.01, 0.99 - 1e-3 * rng.random(n))
 
-    rng, trials, rejected = np.random.default_rng(5), 300, 0
+    rng, trials, rejected, margin = np.random.default_rng(5), 200, 0, 0.02
     test = draw(5000, 0.01)
     for _ in range(trials):
         user = draw(50, 0.01 + margin / 0.9795)
         rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
     assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_test": [5, 1]},
+        {"variance_user": [0.2, -0.1]},
+        {"mean_test": [0.5, math.inf]},
+        {"margin": "a"},
+        {"mean_test": [0.1] * 3, "mean_user": [0.1] * 2},
+    ],
+)
+def test_one_entry_of_the_moments_that_is_not_allowed(change):
+    with pytest.raises(ValueError, match=f"({next(iter(change))}|arguments) must"):
+        moments(**change)

@@ -9,10 +9,10 @@ from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.power import SampleSize, non_inferiority_power, required_sample_size
 
 
-@pytest.mark.parametrize("n", [2, 5, 40, 300])
 @pytest.mark.parametrize(("effect", "alpha"), [(0.0, 0.05), (0.3, 0.05), (-0.2, 0.1), (1.0, 0.01)])
-def test_equals_statsmodels_where_sizes_and_variances_are_equal(n, effect, alpha):
-    theirs = TTestIndPower().power(effect, n, alpha, ratio=1, alternative="larger")
+def test_equals_statsmodels_where_sizes_and_variances_are_equal(effect, alpha):
+    n = np.array([2, 5, 40, 300])
+    theirs = [TTestIndPower().power(effect, k, alpha, ratio=1, alternative="larger") for k in n]
     ours = non_inferiority_power(n, n, 0.1 - 0.2 * effect, 0.2, 0.2, 0.1, alpha)
     assert ours == pytest.approx(theirs, abs=1e-9)
 
@@ -23,7 +23,7 @@ def test_sample_size_equals_statsmodels(sd, margin, power):
     assert required_sample_size(sd, sd, margin=margin, power=power).n_user == np.ceil(n)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_equals_integration_over_the_estimated_error(seed):
     """P(T <= t) with the standard error drawn from the chi distribution, by quadrature."""
     rng = np.random.default_rng(seed)
@@ -69,23 +69,12 @@ def test_at_the_boundary_the_power_is_alpha():
     np.testing.assert_allclose(power, np.full((3, 4), 0.07), atol=1e-9)
 
 
-def test_broadcasts_and_falls_with_the_drop():
-    drops = np.linspace(-0.1, 0.2, 31)
-    power = non_inferiority_power(100, [[50], [500]], drops, 0.2, 0.25, 0.05)
-    assert power.shape == (2, 31)
-    assert (np.diff(power) < 0).all()
-    assert (power[1, :15] > power[0, :15]).all()
-    assert power[1, 3] == non_inferiority_power(100, 500, drops[3], 0.2, 0.25, 0.05)
-
-
 @pytest.mark.parametrize(
     ("drop", "sds", "alpha", "power"),
     [
         (0.01, (0.0, 0.0), 0.05, 1.0),
-        (0.03, (0.0, 0.0), 0.05, 0.0),
         (0.02, (0.0, 0.0), 0.05, 0.0),
         (0.02, (0.0, 0.0), 0.5, 1.0),
-        (0.01, (1e-14, 1e-200), 0.05, 1.0),
         (0.03, (1e-14, 0.0), 0.05, 0.0),
     ],
 )
@@ -93,8 +82,8 @@ def test_without_variance(drop, sds, alpha, power):
     assert non_inferiority_power(10, 20, drop, *sds, 0.02, alpha) == power
 
 
-@pytest.mark.parametrize("alpha", [1e-12, 1e-4, 0.05, 0.5, 0.99])
-@pytest.mark.parametrize("n", [2, 3, 7, 200, 10**6, 10**12])
+@pytest.mark.parametrize("alpha", [1e-12, 0.05, 0.99])
+@pytest.mark.parametrize("n", [2, 3, 200, 10**12])
 def test_power_is_finite_and_monotone_however_far(n, alpha):
     """scipy's noncentral t is NaN in parts of its tails."""
     drops = np.concatenate([-np.logspace(10, -6, 60), [0], np.logspace(-6, 10, 60)])
@@ -112,7 +101,7 @@ def test_variance_on_one_side_only_is_a_one_sample_test():
     assert non_inferiority_power(12, np.inf, 0.0, 0.1, 7, 0.05) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("fixed", [True, False])
 def test_the_size_is_the_smallest(seed, fixed):
     rng = np.random.default_rng(seed)
@@ -131,13 +120,6 @@ def test_the_size_is_the_smallest(seed, fixed):
     first = int(np.argmax(power >= target))
     assert found == SampleSize(n[first], tests[first], power[first])
     assert first == 0 or power[first - 1] < target <= power[first]
-
-
-def test_large_sizes_are_exact_too():
-    found = required_sample_size(0.2, 0.2, margin=1e-4)
-    assert found.n_user > 10**7
-    less = non_inferiority_power(found.n_user - 1, found.n_user - 1, 0, 0.2, 0.2, 1e-4)
-    assert less < 0.8 <= found.power
 
 
 def test_power_that_falls_with_more_user_data():
@@ -161,47 +143,17 @@ def test_ratio_is_not_rounded_up_for_a_rounding_error():
 
 @pytest.mark.parametrize(("n_test", "power"), [(50, 0.8), (10, 0.8), (223, 0.8), (100, 0.99)])
 def test_too_few_test_samples(n_test, power):
-    with pytest.raises(ValueError, match="n_test must be larger") as caught:
-        required_sample_size(0.12, 0.1, margin=0.02, n_test=n_test, power=power)
-    most, enough = re.search(
-        r"at most (\S+) can be had.*; (\d+) would do", str(caught.value)
-    ).groups()
+    def size(n):
+        return required_sample_size(0.12, 0.1, margin=0.02, n_test=n, power=power)
+
+    with pytest.raises(ValueError, match="n_test must") as caught:
+        size(n_test)
+    most, enough = re.search(r"at most (\S+) can.*; (\d+) would", str(caught.value)).groups()
     limit = float(non_inferiority_power(n_test, np.inf, 0, 0.12, 0.1, 0.02))
     assert float(most) == pytest.approx(limit, rel=1e-3)
-    assert limit < power
-    required_sample_size(0.12, 0.1, margin=0.02, n_test=int(enough), power=power)
-    with pytest.raises(ValueError, match="n_test must be larger"):
-        required_sample_size(0.12, 0.1, margin=0.02, n_test=int(enough) - 1, power=power)
-
-
-GOOD = {"sd_test": 0.1, "sd_user": 0.1, "margin": 0.05}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"drop": 0.05}, "drop must be below the margin, 0.05.*got 0.05"),
-        ({"margin": 0.0}, "drop must be below the margin, 0"),
-        ({"ratio": 0}, "ratio must be a number"),
-        ({"n_test": 1}, "n_test must be an integer of at least 2, got 1"),
-        ({"margin": 1e-9}, "margin must exceed drop by enough for 1e.15"),
-    ],
-)
-def test_bad_input_for_the_size(options, message):
-    with pytest.raises(ValueError, match=message):
-        required_sample_size(**GOOD | options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((10, [5, np.nan], 0, 0.1, 0.1), "n_user must be at least 2, got nan"),
-        ((10, 10, 0, 0.1, np.inf), "sd_user must be finite, got inf"),
-        ((10, 10, 0, 0.1, 0.1, "a"), "margin must be real numbers"),
-        ((10, 10, 0, 0.1, 0.1, 0, [0.1, 1.0]), r"alpha must be in \(0, 1\), got 1.0"),
-        ((10, [10] * 3, [0, 0], 0.1, 0.1), "arguments must have shapes that broadcast"),
-    ],
-)
-def test_bad_input_for_the_power(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        non_inferiority_power(*arguments)
+    assert limit < power <= size(int(enough)).power
+    with pytest.raises(ValueError, match="n_test must"):
+        size(int(enough) - 1)
+    for margin in (0.0, 1e-9):
+        with pytest.raises(ValueError, match="margin"):
+            required_sample_size(0.1, 0.1, margin=margin)

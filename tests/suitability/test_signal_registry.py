@@ -82,82 +82,51 @@ def test_replace():
             register_signal("energy", replace=replace)(lambda z: z[:, 1])
 
 
-def variadic(logits, *more):
-    return logits[:, 0]
-
-
-def keywords(logits, **more):
-    return logits[:, 0]
-
-
-def reserved(logits, extra):
-    return logits[:, 0]
-
-
-def only_named(*, logits):
-    return logits[:, 0]
-
-
-def other_logits(z, logits):
-    return z[:, 0]
-
-
 @pytest.mark.parametrize(
-    ("name", "function", "message"),
+    ("name", "function"),
     [
-        (None, lambda z: z[:, 0], "name must be an identifier, got '<lambda>'"),
-        ("two words", lambda z: z[:, 0], "name must be an identifier"),
-        (3, lambda z: z[:, 0], "name must be an identifier"),
-        ("x", 3, "must be given a function"),
-        ("x", int, "must be given a function"),
-        ("x", lambda: 0, "x must take the logits first"),
-        ("x", variadic, "x must take the logits first"),
-        ("x", keywords, "x must take the logits first"),
-        ("x", only_named, "x must take the logits first"),
-        ("x", reserved, "x must not call an input 'extra'"),
-        ("x", other_logits, "x must not call an input 'logits'"),
+        (None, lambda z: z[:, 0]),  # a lambda's name is none
+        ("x", 3),
+        ("x", int),
+        ("x", lambda: 0),
+        ("x", lambda logits, *more: logits[:, 0]),
+        ("x", lambda logits, **more: logits[:, 0]),
+        ("x", lambda *, logits: logits[:, 0]),
+        ("x", lambda logits, extra: logits[:, 0]),
+        ("x", lambda z, logits: z[:, 0]),
     ],
 )
-def test_bad_registrations(name, function, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_registrations(name, function):
+    with pytest.raises(ValueError, match="must"):
         register_signal(name)(function)
     assert not registry._REGISTERED
 
 
 @pytest.mark.parametrize(
-    ("extra", "inputs", "message"),
+    ("extra", "inputs", "match"),
     [
-        (["other"], {}, r"extra must name registered signals \(scaled, plain\), got 'other'"),
-        (["energy"], {}, "extra must name registered signals"),
-        ([3], {}, "extra must name registered signals"),
-        ([["plain"]], {}, "extra must name registered signals"),
-        ("plain", {}, "extra must be a sequence of names, got 'plain'"),
-        (None, {}, "extra must be a sequence of names"),
-        (["plain", "plain"], {}, "extra must name each signal once"),
-        (["scaled"], {}, "the signal scaled must be given scale"),
-        (["plain"], {"scale": 1.0}, r"inputs must be those of the extra signals \(none\)"),
-        ([], {"scale": 1.0}, "got 'scale'"),
-        (["scaled"], {"scale": 1.0, "sale": 2.0}, r"\(scale\), got 'sale'"),
-        (["scaled"], {"scale": np.ones((40, 2))}, "must return real numbers of shape"),
-        (["scaled"], {"scale": np.nan}, "must return finite numbers, got nan in row 0"),
-        (["scaled"], {"scale": np.inf}, r"must return finite numbers, got -?inf in row 0 \(40 "),
-        (["scaled"], {"scale": 1j}, "must return real numbers of shape"),
-        (["scaled"], {"scale": np.array([[2.0]])}, "must return real numbers"),
+        (["other"], {}, "extra"),
+        (["energy"], {}, "extra"),
+        ([["plain"]], {}, "extra"),
+        ("plain", {}, "extra"),
+        (None, {}, "extra"),
+        (["plain", "plain"], {}, "extra"),
+        (["scaled"], {}, "scaled must be given scale"),
+        (["plain"], {"scale": 1.0}, "inputs"),
+        (["scaled"], {"scale": 1.0, "sale": 2.0}, "'sale'"),
     ],
 )
-def test_bad_extras(extra, inputs, message):
-    @register_signal
-    def scaled(logits, scale):
-        return (logits[:, :1] * scale).squeeze(1) if np.ndim(scale) == 0 else logits[:, :2] * scale
-
+def test_bad_extras(extra, inputs, match):
+    register_signal("scaled")(lambda logits, scale: logits[:, 0] * scale)
     register_signal("plain")(lambda z: z[:, 0])
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=match):
         signals(logits_of(), extra, **inputs)
 
 
-@pytest.mark.parametrize(
-    "values", [None, "abc", 3.0, [1.0], [[1.0], [1.0, 2.0]], ["1", "2"], [1.0, None]]
-)
+VALUES = [None, "abc", 3.0, [1.0], [[1.0], [1.0, 2.0]], ["1", "2"], [1.0, None], [1.0, np.nan]]
+
+
+@pytest.mark.parametrize("values", [*VALUES, [1j, 0.0], [[1.0], [2.0]], [np.inf, 1.0]])
 def test_bad_values(values):
     register_signal("bad")(lambda z: values)
     with pytest.raises(ValueError, match="bad must"):

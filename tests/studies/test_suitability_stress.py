@@ -1,26 +1,17 @@
 """Cheats, sample sizes and groups on a made-up study whose truth is known."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.studies.suitability import figures
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import is_suitable
 from lib.studies.suitability.stress import (
-    PROVIDER,
-    USER,
     _copies,
-    _flat,
-    _handed_in,
     _moved,
     binomial_limits,
     by_sample_size,
-    cheats_table,
     compare_calibrations,
-    group_members,
-    missed_table,
     simulate_cheats,
     source_table,
 )
@@ -50,15 +41,6 @@ def draws():
     return simulate_cheats(study(), 400, 100, 0.03, 60, np.random.default_rng(0)).assign(seed=0)
 
 
-def test_truth_is_that_of_the_populations(draws):
-    one = study()
-    gap = one.splits["id"][1].mean() - one.splits["worse"][1].mean()
-    found = draws.groupby("user_fold")[["drop", "truth"]].first()
-    assert found.loc["worse · c", "drop"] == pytest.approx(gap)
-    assert found["truth"].to_dict() == {"same · b": True, "worse · c": False}
-    assert set(draws["cheat"]) == {"honest", *PROVIDER, *USER}
-
-
 def test_checks_of_honest_data_keep_their_level(draws):
     """60 draws: false alarms of the reference, and of labels drawn from suitable data."""
     honest = draws[draws["cheat"] == "honest"]
@@ -68,19 +50,6 @@ def test_checks_of_honest_data_keep_their_level(draws):
     assert same["moved_source"].sum() <= most
     assert same["labels_drawn"].sum() <= most
     assert not honest["copies"].any()
-
-
-def test_cheats_pay_and_the_right_check_sees_them(draws):
-    found = cheats_table(draws).set_index("cheat")
-    assert found.loc["flat hold-out", "unsuitable"] > found.loc["honest", "unsuitable"] + 0.5
-    assert found.loc["sure rows", "unsuitable"] > found.loc["honest", "unsuitable"] + 0.5
-    copied = found["copies"] > 0.5
-    assert set(found.index[copied]) == {"repeated rows", "test rows mixed in"}
-    # Who chooses both alike is seen as often as somebody honest.
-    assert found.loc["unsure rows in both", "moved_reference"] <= 0.25
-    assert found.loc["unsure rows in both", "moved_source"] > 0.8
-    assert found.loc["flat hold-out", "moved_reference"] > 0.8
-    assert found["labels_drawn"].nunique() == 1
 
 
 @pytest.mark.parametrize(("n", "m"), [(30, 20), (200, 500)])
@@ -98,27 +67,6 @@ def test_copies_are_counted_once_each():
     assert not _copies(np.concatenate([user[:99], user[:1]]), test)  # one in a hundred
     assert _copies(np.concatenate([user[:98], user[:2]]), test)
     assert _copies(np.concatenate([user[:98], test[:2]]), test)
-
-
-def test_a_flat_hold_out_has_true_rows_and_no_slope():
-    x, y = source_table(study())
-    pool = np.arange(5000)
-    rows = _flat(x, y, pool, 800, np.random.default_rng(0))
-    assert len(rows) == len(set(rows))
-    assert set(rows) <= set(pool)
-    honest, flat = (CorrectnessEstimator(seed=None).fit(x[r], y[r]) for r in (pool[:800], rows))
-    assert flat.predict(x).std() < honest.predict(x).std() / 4
-
-
-def test_users_hand_in_real_rows():
-    x, y = table(2000, 2.0, 3)
-    u, right = table(900, 1.6, 4)
-    known = {tuple(row): flag for row, flag in zip([*x, *u], [*y, *right], strict=True)}
-    rng = np.random.default_rng(0)
-    honest, test, stock = np.arange(300), np.arange(300), np.arange(300, 2000)
-    for name, (rows, flags) in _handed_in(u, right, x, y, honest, test, stock, rng).items():
-        assert len(rows) == len(flags) == 300, name
-        assert [known[tuple(row)] for row in rows] == list(flags)
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 8), (3, 8), (8, 8), (1, 30)])
@@ -157,30 +105,6 @@ def test_sample_sizes_are_decided_as_the_filter_does():
     assert found["truth"].iloc[0] == truth
 
 
-def test_missed_folds_by_size():
-    rows = [
-        {"user_fold": f, "n_user": n, "rows": r, "p_value": p, "truth": t}
-        for f, n, r, p, t in [
-            ("a", 5, 5, 0.5, True), ("a", 0, 70, 0.01, True), ("b", 5, 5, 0.5, True),
-            ("b", 0, 90, 0.2, True), ("c", 5, 5, 0.01, False), ("c", 0, 80, 0.9, False),
-        ]
-    ]  # fmt: skip
-    found = missed_table(pd.DataFrame(rows).assign(n_holdout=9, seed=0))
-    assert found["missed"].tolist() == [1.0, 0.5]
-    assert found["fpr"].tolist() == [1.0, 0.0]
-    assert found["user samples"].tolist() == [5, "all"]
-    assert found["rows"].tolist() == [5, 80]
-    assert (found["low"][1], found["high"][1]) == pytest.approx(binomial_limits(0.5, 2))
-
-
-def test_groups_are_found_across_splits():
-    names, members = group_members(study())
-    assert names == ["a", "b"]
-    assert members["id"].sum(axis=0).tolist() == [3000, 3000]
-    assert members["same"].mean(axis=0).tolist() == [0, 1]
-    assert not members["worse"].any()  # a group that the source does not have
-
-
 def test_multicalibration_corrects_a_group_that_signals_do_not_show():
     """In every second source row a right prediction is taken away with probability 0.4."""
     one = study()
@@ -194,13 +118,3 @@ def test_multicalibration_corrects_a_group_that_signals_do_not_show():
         # Tolerance, and the chance of 750 and 1,500 rows: four standard errors.
         assert table[method] < 0.02 + 4 * np.sqrt(0.25 / 750 + 0.25 / 1500)
     assert table["half"] > 0.1
-
-
-def test_a_panel_for_each_who_cheats(draws):
-    figure = figures.plot_cheats(draws, {"the provider": PROVIDER, "the user": USER}, 0.03)
-    legends = [ax.get_legend() for ax in figure.axes]
-    assert [one.get_title().get_text() for one in legends] == ["the provider", "the user"]
-    assert [text.get_text() for text in legends[1].get_texts()] == ["honest", *USER]
-    flat = next(x for x in figure.axes[0].lines if x.get_label() == "flat hold-out")
-    rates = draws[draws["cheat"] == "flat hold-out"].groupby("drop")["suitable"].mean()
-    np.testing.assert_allclose(flat.get_ydata(), 100 * rates)

@@ -1,10 +1,9 @@
-"""Is my model suitable: the files' errors, hostile files, and every number of the report."""
+"""Is my model suitable: every number of the report, its warnings, and what it says."""
 
 import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import softmax
@@ -13,9 +12,9 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
 from lib import data
-from lib.report import ModelPredictions, suitability_report
+from lib.report import ModelPredictions
 from lib.report import suitability_numbers as module
-from lib.report.example import suitability_example
+from lib.report import suitability_report as of_predictions
 from lib.report.figures import plot_tipping_point
 from lib.report.suitability import printable
 from lib.studies.suitability.data import run_study, wilds_files
@@ -26,7 +25,7 @@ from lib.suitability.guarantees import adjusted_margin, calibration_offset, pred
 from lib.suitability.power import non_inferiority_power, required_sample_size
 from lib.suitability.tipping import FMOW_ERRORS
 
-NAN = math.nan
+DROP = "estimated drop (test minus user)"
 
 
 def drawn(n, seed, strength=2.0, k=3):
@@ -47,6 +46,10 @@ def made(n=(700, 600, 500), strength=2.0, known=100, **changes):
     return arrays | changes
 
 
+def suitability_report(arrays, margin=0.08, **options):
+    return of_predictions(ModelPredictions(**arrays), margin=margin, **options)
+
+
 @pytest.fixture(scope="module")
 def predictions():
     return ModelPredictions(**made(strength=1.9))
@@ -54,7 +57,7 @@ def predictions():
 
 @pytest.fixture(scope="module")
 def report(predictions):
-    return suitability_report(predictions, margin=0.08)
+    return of_predictions(predictions, margin=0.08)
 
 
 def look_up(table, item, column="value"):
@@ -62,7 +65,8 @@ def look_up(table, item, column="value"):
     return table.loc[row, column]
 
 
-# --- the report -----------------------------------------------------------------------------------
+def ends(table, item):
+    return [look_up(table, item, end) for end in ("low", "high")]
 
 
 def by_hand(predictions, margin, alpha=0.05):
@@ -73,13 +77,19 @@ def by_hand(predictions, margin, alpha=0.05):
 
 
 @pytest.mark.parametrize(
-    ("margin", "alpha"), [(-0.1, 0.3), (0.0, 0.01), (0.02, 0.3), (0.05, 0.01), (0.05, 0.3)]
+    ("margin", "alpha", "words"),
+    [
+        (-0.1, 0.3, "at least 0.1 more"),
+        (0.0, 0.01, "at least as"),
+        (0.02, 0.3, "at most 0.02 less accurate than"),
+        (0.05, 0.3, "at most 0.05 less accurate than"),
+    ],
 )
-def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, alpha):
+def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, alpha, words):
     fitted, tables = by_hand(predictions, margin, alpha)
-    found = suitability_report(predictions, margin=margin, alpha=alpha)
+    found = of_predictions(predictions, margin=margin, alpha=alpha)
     assert found.decision == fitted.decide(tables["test"], tables["user"])
-    high = look_up(found.summary, "estimated drop (test minus user)", "high")
+    high = look_up(found.summary, DROP, "high")
     assert (high <= margin) == found.decision.suitable
     assert found.level == 1 - 2 * alpha
     said = "SUITABLE" if found.decision.suitable else "INCONCLUSIVE"
@@ -89,12 +99,15 @@ def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, al
     if found.unsuitable_by_labels:
         said = "UNSUITABLE by the labelled user rows"
     assert found.verdict.startswith(said)
+    assert words in found.verdict
+    assert f"{p_text(found.decision.p_value)} at alpha = {alpha}" in str(found)
     assert ("with a margin of" in " ".join(found.warnings)) == (margin <= 0)
 
 
 def test_summary(predictions, report):
     fitted, tables = by_hand(predictions, 0.08)
     test, user = fitted.estimate(tables["test"]), fitted.estimate(tables["user"])
+    decision = report.decision
     for item, value in (
         ("holdout rows", 700),
         ("test rows", 600),
@@ -102,26 +115,22 @@ def test_summary(predictions, report):
         ("user rows", 500),
         ("labelled user rows", 100),
         ("margin", 0.08),
-        ("p-value", report.decision.p_value),
+        ("p-value", decision.p_value),
+        ("user rows for a power of 0.8", report.required),
+        ("power if equally accurate", report.power),
     ):
         assert look_up(report.summary, item) == value
     for part, labelled in (("holdout", 700), ("test", 600), ("user", 100)):
-        logits = getattr(predictions, f"{part}_logits")[:labelled]
-        right = (logits.argmax(axis=1) == getattr(predictions, f"{part}_labels")[:labelled]).sum()
+        right = predictions.correct(part)[0][:labelled].sum()
         item = f"accuracy on labelled {part} rows"
         assert look_up(report.summary, item) == right / labelled
-        ends = [look_up(report.summary, item, end) for end in ("low", "high")]
-        np.testing.assert_allclose(ends, proportion_confint(right, labelled, 0.1, "beta"))
+        expected = proportion_confint(right, labelled, 0.1, "beta")
+        np.testing.assert_allclose(ends(report.summary, item), expected)
     for part, values in (("test", test), ("user", user)):
-        item = f"estimated {part} accuracy"
-        ends = [look_up(report.summary, item, end) for end in ("low", "high")]
-        np.testing.assert_allclose(ends, DescrStatsW(values).tconfint_mean(0.1), rtol=1e-12)
-    item = "estimated drop (test minus user)"
-    ends = [look_up(report.summary, item, end) for end in ("low", "high")]
-    decision = report.decision
-    drop = test.mean() - user.mean()
-    half = stats.norm.isf(0.05) * decision.stderr
-    np.testing.assert_allclose(ends, [drop - half, drop + half], rtol=1e-10)
+        found = ends(report.summary, f"estimated {part} accuracy")
+        np.testing.assert_allclose(found, DescrStatsW(values).tconfint_mean(0.1), rtol=1e-12)
+    drop, half = test.mean() - user.mean(), stats.norm.isf(0.05) * decision.stderr
+    np.testing.assert_allclose(ends(report.summary, DROP), [drop - half, drop + half], rtol=1e-10)
     assert report.tipping == pytest.approx(0.08 - drop - half)
     sampled = stats.sem(test) ** 2 + stats.sem(user) ** 2
     assert decision.stderr**2 > 1.05 * sampled  # the error of the fit
@@ -135,8 +144,6 @@ def test_summary(predictions, report):
     item = "p-value of the paper's test (leaves out the error of the fit)"
     by_paper = paper.decide(tables["test"], tables["user"]).p_value
     assert look_up(report.summary, item) == by_paper < decision.p_value
-    assert look_up(report.summary, "user rows for a power of 0.8") == report.required
-    assert look_up(report.summary, "power if equally accurate") == report.power
 
 
 def test_moved_is_scipys(predictions, report):
@@ -158,47 +165,34 @@ def test_moved_is_scipys(predictions, report):
 def test_what_moved_and_what_did_not():
     """Logits shifted by a constant: probabilities are as they were, the sizes are not."""
     arrays = made()
-    arrays["user_logits"] = arrays["user_logits"] + 1.5
-    found = suitability_report(ModelPredictions(**arrays), margin=0.1).moved.set_index("signal")
+    found = suitability_report(arrays | {"user_logits": arrays["user_logits"] + 1.5}).moved
+    assert found["signal"].iloc[0] == "logit_mean"
+    found = found.set_index("signal")
     assert set(found.index[found["moved"]]) == {"logit_mean", "logit_max", "energy"}
-    assert found.index[0] == "logit_mean"
     assert found.loc["logit_mean", "difference"] == pytest.approx(1.5 * math.sqrt(3), abs=0.3)
     assert found.loc["energy", "difference"] < 0
 
 
 def test_constant_signals_have_not_moved():
     """Logits that sum to zero: the mean is rounding error; and constants that differ."""
-    arrays = made()
+    arrays = made(test_labels=None, user_labels=None)
     for part in ("holdout", "test", "user"):
-        logits = arrays[f"{part}_logits"]
-        arrays[f"{part}_logits"] = logits - logits.mean(axis=1, keepdims=True)
-    row = suitability_report(ModelPredictions(**arrays), margin=0.1).moved.set_index("signal")
+        arrays[f"{part}_logits"] -= arrays[f"{part}_logits"].mean(axis=1, keepdims=True)
+    row = suitability_report(arrays).moved.set_index("signal")
     assert row.loc["logit_mean", ["difference", "ks", "p_value"]].tolist() == [0, 0, 1]
-    same = {f"{part}_logits": np.tile([1.0, 0, 0], (500, 1)) for part in ("test", "user")}
-    arrays |= same | {"test_labels": None, "user_labels": None}
-    found = suitability_report(ModelPredictions(**arrays), margin=0.1)
+    arrays |= {f"{part}_logits": np.tile([1.0, 0, 0], (500, 1)) for part in ("test", "user")}
+    found = suitability_report(arrays)
     assert (found.moved["difference"] == 0).all()
     assert not found.moved["moved"].any()
     assert (found.decision.suitable, found.decision.p_value) == (False, 1.0)
     assert any("all have the estimate" in doubt for doubt in found.warnings)
     assert math.isnan(found.decision.dof)
     assert (found.power, found.required) == (1.0, 2)
-    item = "estimated drop (test minus user)"
-    assert [look_up(found.summary, item, end) for end in ("low", "high")] == [0, 0]
+    assert ends(found.summary, DROP) == [0, 0]
     arrays["user_logits"] = np.tile([1.1, 0, 0], (500, 1))
-    moved = suitability_report(ModelPredictions(**arrays), margin=0.1).moved
+    moved = suitability_report(arrays).moved
     assert moved["moved"].all()
     assert np.isinf(moved["difference"]).all()
-
-
-def test_signals_that_differ_by_rounding_alone_have_not_moved():
-    tables = [
-        pd.DataFrame({name: np.full(50, value) for name in SIGNAL_NAMES})
-        for value in (0.1 + 0.2, 0.3)
-    ]
-    moved = module.moved(*tables, 0.05)
-    assert (moved[["difference", "ks"]] == 0).all(axis=None)
-    assert (moved["p_value"] == 1).all()
 
 
 def test_estimates_that_vary_by_rounding_alone(predictions):
@@ -209,35 +203,34 @@ def test_estimates_that_vary_by_rounding_alone(predictions):
     decision = welch_decision(estimated["test"], estimated["user"], 0.1, 0.05)
     assert math.isnan(decision.dof)
     rows = {row[0]: row[1:] for row in module.summary(predictions, estimated, decision, 0.5)}
-    assert rows["estimated drop (test minus user)"] == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
+    assert rows[DROP] == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 
 
 def test_calibration(predictions, report):
     fitted, tables = by_hand(predictions, 0.08)
     test, user = fitted.estimate(tables["test"]), fitted.estimate(tables["user"])
-    right = predictions.test_logits.argmax(axis=1) == predictions.test_labels
-    user_right = predictions.user_logits[:100].argmax(axis=1) == predictions.user_labels[:100]
-    table = report.calibration
-    for part, e, c in (("test", test, right), ("user", user[:100], user_right)):
+    right, user_right = predictions.correct("test")[0], predictions.correct("user")[0][:100]
+    table, labelled = report.calibration, (user[:100], user_right)
+    for part, e, c in (("test", test, right), ("user", *labelled)):
         item, offset = f"Delta_{part} (estimated minus true)", calibration_offset(e, c)
         assert look_up(table, item) == offset.value
         assert look_up(table, item, "stderr") == offset.stderr
-        ends = [look_up(table, item, end) for end in ("low", "high")]
         reach = stats.t.isf(0.05, len(c) - 1) * offset.stderr
-        np.testing.assert_allclose(ends, [offset.value - reach, offset.value + reach], rtol=1e-9)
+        expected = [offset.value - reach, offset.value + reach]
+        np.testing.assert_allclose(ends(table, item), expected, rtol=1e-9)
         assert look_up(table, f"estimated accuracy on labelled {part} rows") == e.mean()
         assert look_up(table, f"accuracy on labelled {part} rows") == c.mean()
-    margin = adjusted_margin(0.08, test, right, user[:100], user_right, level=0.025)
+    margin = adjusted_margin(0.08, test, right, *labelled, level=0.025)
     assert look_up(table, "adjusted margin") == margin.value
     assert look_up(table, "adjusted margin", "low") == margin.bound
-    item = "p-value with the adjusted margin (does not keep alpha)"
     # Given the estimator: its error is in the margin.
-    expected = stats.ttest_ind(test, user + margin.value, equal_var=False, alternative="less")
-    assert look_up(table, item) == pytest.approx(expected.pvalue, rel=1e-9)
-    expected = stats.ttest_ind(test, user + margin.bound, equal_var=False, alternative="less")
-    assert report.adjusted.p_value == pytest.approx(expected.pvalue, rel=1e-9)
+    item = "p-value with the adjusted margin (does not keep alpha)"
+    pairs = ((look_up(table, item), margin.value), (report.adjusted.p_value, margin.bound))
+    for found, of in pairs:
+        expected = stats.ttest_ind(test, user + of, equal_var=False, alternative="less")
+        assert found == pytest.approx(expected.pvalue, rel=1e-9)
     assert (report.adjusted.margin, report.adjusted.alpha) == (margin.bound, 0.025)
-    powered = prediction_powered_test(right, user[100:], user[:100], user_right, 0.08)
+    powered = prediction_powered_test(right, user[100:], *labelled, 0.08)
     assert report.powered == powered
     alone = labels_test(right, user_right, 0.08)
     assert report.suitable_by_labels == (alone.suitable_p <= 0.05)
@@ -245,47 +238,43 @@ def test_calibration(predictions, report):
     assert look_up(table, "p-value of the labels alone (exact)") == alone.suitable_p
     item = "prediction-powered drop"
     assert look_up(table, item) == pytest.approx(right.mean() - powered.user_accuracy)
-    high = look_up(table, item, "high")
-    assert (high <= 0.08) == (powered.p_value <= 0.05)
+    assert (ends(table, item)[1] <= 0.08) == (powered.p_value <= 0.05)
 
 
 def test_all_user_rows_labelled():
     """Nothing is left to predict."""
-    predictions = ModelPredictions(**made(known=500))
-    found = suitability_report(predictions, margin=0.08)
+    arrays = made(known=500)
+    found, predictions = suitability_report(arrays), ModelPredictions(**arrays)
     expected = labels_test(*(predictions.correct(part)[0] for part in ("test", "user")), 0.08)
     item = "p-value of the labels alone (exact)"
     assert look_up(found.calibration, item) == expected.suitable_p
     assert found.powered is None
     assert found.suitable_by_labels == (expected.suitable_p <= 0.05)
-    assert found.unsuitable_by_labels == (expected.unsuitable_p <= 0.05)
 
 
 def test_signals_that_moved_and_the_tipping_point_are_in_the_verdict():
     """One logit shifted: estimates stay high, and the verdict says why that is doubtful."""
     arrays = made(user_labels=None)
     arrays["user_logits"] = arrays["user_logits"] * 1.3
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
+    found = suitability_report(arrays, margin=0.05)
     assert found.decision.suitable
-    assert found.verdict.startswith("UNCONFIRMED: by the estimates alone SUITABLE")
     moved = found.moved.loc[found.moved["moved"], "signal"]
-    assert ", ".join(moved) in found.verdict
-    assert f"by more than {found.tipping:.3f}" in found.verdict
     turned = sum(error > found.tipping for error in FMOW_ERRORS)
-    assert f"in {turned} of {len(FMOW_ERRORS)} folds" in found.verdict
-    assert "p < 0.001" in found.verdict
+    for words in (
+        "UNCONFIRMED: by the estimates alone SUITABLE",
+        ", ".join(moved),
+        f"by more than {found.tipping:.3f}",
+        f"in {turned} of {len(FMOW_ERRORS)} folds",
+        "p < 0.001",
+    ):
+        assert words in found.verdict
     figure = plot_tipping_point(found.tipping)
     counts = [sum(bar.get_height() for bar in part) for part in figure.axes[0].containers]
     assert counts == [len(FMOW_ERRORS) - turned, turned]
-
-
-def test_no_small_p_value_is_printed():
-    arrays = made(user_labels=None)
-    arrays["user_logits"] = arrays["user_logits"] * 1.3
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
-    moved, summary = printable(found.moved), printable(found.summary)
+    # No small p-value is printed.
+    summary, small = printable(found.summary), found.moved["p_holm"] < 0.001
     assert (found.moved["p_holm"] < 1e-4).any()
-    assert (moved.loc[found.moved["p_holm"] < 0.001, "p_holm"] == "< 0.001").all()
+    assert (printable(found.moved).loc[small, "p_holm"] == "< 0.001").all()
     assert look_up(summary, "p-value") == "< 0.001"
     assert look_up(summary, "test rows") == "600"
 
@@ -317,25 +306,18 @@ def test_fmow_errors_are_those_of_the_authors_signals():
     ],
 )
 def test_missing_labels(changes, items):
-    found = suitability_report(ModelPredictions(**made(**changes)), margin=0.08)
+    found = suitability_report(made(**changes))
     deltas = [item for item in found.calibration["item"] if item.startswith("Delta")]
     assert deltas == [f"Delta_{part} (estimated minus true)" for part in items]
-    assert (found.adjusted, found.powered, found.suitable_by_labels) == (None, None, None)
-    assert found.unsuitable_by_labels is None
-    missing = {"test", "user"} - set(items)
-    assert {p for p in ("test", "user") if f"without labels of the {p}" in str(found.warnings)} == (
-        missing
-    )
-    assert found.calibration.shape[1] == 5
+    by_labels = found.suitable_by_labels, found.unsuitable_by_labels
+    assert {found.adjusted, found.powered, *by_labels} == {None}
+    missing = [p for p in ("test", "user") if f"without labels of the {p}" in str(found.warnings)]
+    assert missing == [p for p in ("test", "user") if p not in items]
 
 
-@pytest.fixture(scope="module")
-def clean():
-    return suitability_report(ModelPredictions(**made((1500, 800, 800), known=200)), margin=0.1)
-
-
-def test_a_well_behaved_report_has_no_warnings(clean):
+def test_a_well_behaved_report_has_no_warnings():
     """So none of those below is given without a reason."""
+    clean = suitability_report(made((1500, 800, 800), known=200), margin=0.1)
     assert clean.decision.suitable
     assert clean.suitable_by_labels
     assert clean.warnings == ()
@@ -350,30 +332,21 @@ def wrong_labels(labels, share):
 WARNINGS = [
     (made((700, 600, 29), known=9), "only 29 user rows"),
     (made((700, 29, 500)), "only 29 test rows"),
-    (made((100, 600, 500)), "the holdout is small: of its 100 predictions only"),
-    (made() | {"test_logits": made()["holdout_logits"][:600]}, "600 of 600 test rows have the log"),
-    (made(strength=6.0), "% of the user rows have a signal beyond its range"),
-    (made(test_labels=wrong_labels(made()["test_labels"], 0.4)), "miscalibrated on test data"),
-    (
-        made(known=500) | {"user_labels": wrong_labels(drawn(500, 2)[1], 0.4)},
-        "miscalibrated on use",
-    ),
-    (made(known=12), "of the labelled user rows only . are wrong, too few"),
-    (made(strength=0.5) | {"user_labels": None}, "INCONCLUSIVE is not unsuitable"),
-    (
-        made((700, 10, 500)),
-        "no number of user rows is enough for a power of 0.8: with 10 test rows",
-    ),
-    (
-        made((5000, 600, 12), 1.0, known=9),
-        "with a probability of only 0.* it takes .* user rows for 0.8",
-    ),
+    (made((100, 600, 500)), "the holdout is small"),
+    (made(test_logits=made()["holdout_logits"][:600]), "600 of 600 test rows have the log"),
+    (made(strength=6.0), "user rows have a signal beyond its range"),
+    (made(test_labels=wrong_labels(made()["test_labels"], 0.4)), "miscalibrated on test"),
+    (made(user_labels=wrong_labels(drawn(500, 2)[1], 0.4)), "miscalibrated on use"),
+    (made(known=12), "only . are wrong, too few"),
+    (made(strength=0.5, user_labels=None), "INCONCLUSIVE is not unsuitable"),
+    (made((700, 10, 500)), "no number of user rows is enough"),
+    (made((5000, 600, 12), 1.0, known=9), "probability of only 0.* it takes .* user rows"),
 ]
 
 
 @pytest.mark.parametrize(("arrays", "message"), WARNINGS)
 def test_warnings(arrays, message):
-    found = suitability_report(ModelPredictions(**arrays), margin=0.06)
+    found = suitability_report(arrays, margin=0.06)
     assert any(re.search(message, text) for text in found.warnings), found.warnings
 
 
@@ -381,108 +354,56 @@ def test_probabilities_in_the_place_of_logits_are_noticed():
     arrays = made()
     for part in ("holdout", "user"):
         arrays[f"{part}_logits"] = softmax(arrays[f"{part}_logits"], axis=1)
-    found = suitability_report(ModelPredictions(**arrays), margin=0.08)
-    said = [text for text in found.warnings if "look like probabilities" in text]
+    said = [t for t in suitability_report(arrays).warnings if "look like probabilities" in t]
     assert [text.split(":")[0] for text in said] == ["holdout_logits, user_logits"]
-    clean = suitability_report(ModelPredictions(**made()), margin=0.08)
-    assert not any("look like probabilities" in text for text in clean.warnings)
 
 
 def test_labels_that_contradict_the_estimates():
     """Some user labels are another class: no logit tells."""
-    labels = wrong_labels(drawn(500, 2)[1], 0.2)
     random = np.random.default_rng(5).permutation(500)
-    arrays = made(strength=2.5)
-    arrays["user_logits"] = drawn(500, 2, 2.5)[0][random]
-    arrays["user_labels"] = np.where(np.arange(500) < 200, labels[random], -1)
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
+    logits = drawn(500, 2, 2.5)[0][random]
+
+    def report(share, size=1.0):
+        labels = wrong_labels(drawn(500, 2)[1], share)[random]
+        known = np.where(np.arange(500) < 200, labels, -1)
+        return suitability_report(made(user_logits=size * logits, user_labels=known), margin=0.05)
+
+    found = report(0.2)
     assert found.decision.suitable
     assert found.suitable_by_labels is False
     assert not found.adjusted.suitable
-    assert "But the labelled user rows do not confirm this." in found.verdict
-    assert any("do not confirm" in text for text in found.warnings)
     assert not found.unsuitable_by_labels
+    assert "do not confirm this" in found.verdict
+    assert any("do not confirm" in text for text in found.warnings)
     # More of them: that is no lack of evidence any more.
-    labels = wrong_labels(drawn(500, 2)[1], 0.3)
-    arrays["user_labels"] = np.where(np.arange(500) < 200, labels[random], -1)
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
+    found = report(0.3)
     assert found.decision.suitable
     assert found.unsuitable_by_labels
-    assert found.verdict.startswith("UNSUITABLE by the labelled user rows")
+    assert found.verdict.startswith("UNSUITABLE by the labelled")
     assert re.search("From the estimates alone it would be .*SUITABLE", found.verdict)
-    assert "more than 0.05 less accurate than on test data" in found.verdict
     assert any("refute" in text for text in found.warnings)
     # Where the estimates say nothing, what the labels say is not taken back.
-    arrays["user_logits"] = 0.3 * arrays["user_logits"]
-    found = suitability_report(ModelPredictions(**arrays), margin=0.05)
+    found = report(0.3, 0.3)
     assert not found.decision.suitable
-    assert found.verdict.startswith("UNSUITABLE by the labelled user rows")
+    assert found.verdict.startswith("UNSUITABLE by the labelled")
     assert "Nor is it shown" not in found.verdict
     assert not any("INCONCLUSIVE is not unsuitable" in text for text in found.warnings)
     # And the other way: the logits lost their size, the predictions are the same.
     arrays = made(known=400)
-    arrays["user_logits"] = 0.5 * arrays["user_logits"]
-    found = suitability_report(ModelPredictions(**arrays), margin=0.08)
+    found = suitability_report(arrays | {"user_logits": 0.5 * arrays["user_logits"]})
     assert not found.decision.suitable
     assert found.suitable_by_labels
-    assert "But the labelled user rows show that it is suitable." in found.verdict
+    assert "user rows show that it is suitable" in found.verdict
 
 
-@pytest.mark.parametrize(
-    ("margin", "words"),
-    [(0.08, "at most 0.08 less accurate than"), (0, "at least as"), (-0.1, "at least 0.1 more")],
-)
-def test_verdict(predictions, margin, words):
-    found = suitability_report(predictions, margin=margin)
-    assert words in found.verdict
-    assert str(found) == found.verdict
-    assert f"{p_text(found.decision.p_value)} at alpha = 0.05" in found.verdict
-
-
-CANNOT = [
-    (made(holdout_labels=None), "missing: holdout_labels"),
-    (made(user_logits=np.ones((1, 3)), user_labels=None), "user_logits .* 2 rows, got 1"),
-    (made(test_logits=np.ones((1, 3)), test_labels=None), "test_logits .* 2 rows, got 1"),
-    (made(holdout_labels=made()["holdout_logits"].argmax(axis=1)), "got 700 right and 0 wrong"),
-    (
-        made(holdout_labels=(made()["holdout_logits"].argmax(axis=1) + 1) % 3),
-        "holdout_labels must make at least 5 .*got 0 right and 700 wrong",
-    ),
-    (
-        made() | {"test_logits": np.full((600, 3), NAN), "test_abstained": np.ones(600, bool)},
-        "test_logits are unknown in 600 rows",
-    ),
-]
-
-
-@pytest.mark.parametrize(("arrays", "message"), CANNOT)
-def test_what_cannot_be_decided(arrays, message):
-    with pytest.raises(ValueError, match=f"suitability is not possible: .*{message}"):
-        suitability_report(ModelPredictions(**arrays), margin=0.1)
-
-
-def test_bad_predictions():
-    with pytest.raises(TypeError, match="predictions must be ModelPredictions, got dict"):
-        suitability_report({}, margin=0.1)
-
-
-def test_labels_that_are_missing_where_the_model_abstained_are_not_used():
-    arrays = made()
-    silent = arrays["test_logits"].max(axis=1) < 2
-    some = arrays | {"test_labels": np.where(silent, -1, arrays["test_labels"])}
-    found = suitability_report(ModelPredictions(**some, test_abstained=silent), margin=0.08)
-    assert found.adjusted is None
-    assert look_up(found.summary, "labelled test rows") == 0
-
-
-def test_example():
-    found = suitability_report(suitability_example(seed=3), margin=0.05)
-    assert look_up(found.summary, "labelled user rows") == 120
-    assert found.moved["moved"].iloc[0]  # blur moves the signals of real images
+def test_one_row_cannot_be_decided():
+    for part in ("test", "user"):
+        arrays = made(**{f"{part}_logits": np.ones((1, 3)), f"{part}_labels": None})
+        with pytest.raises(ValueError, match=f"{part}_logits .* got 1"):
+            suitability_report(arrays)
 
 
 def test_the_smallest_predictions_have_a_report():
-    arrays = made((60, 2, 2), known=2)
-    found = suitability_report(ModelPredictions(**arrays), margin=0.1)
+    found = suitability_report(made((60, 2, 2), known=2))
     assert look_up(found.summary, "user rows") == 2
     assert np.isfinite(found.decision.p_value)

@@ -1,4 +1,4 @@
-"""Privacy accounting, through the ledger that all trainings carry, against other accountants.
+"""The ledger that all trainings carry against other accountants.
 
 Our divergences are closed forms or a quadrature; Opacus' are another series, cut off where a term
 is e^-30.
@@ -11,7 +11,7 @@ while Opacus' formula and ours agree with a quadrature of the definition.
 import math
 
 import numpy as np
-from agreements import agreement, check
+import pytest
 from dp_accounting import (
     GaussianDpEvent,
     NeighboringRelation,
@@ -50,8 +50,6 @@ LONG = (
 )
 #: Histories with several kinds of steps.
 MIXED = ((0.1, 2.0, 100), (0.02, 1.0, 300), (0.1, 4.0, 100))
-# Both discretise by connect-the-dots on one mesh, and truncate tails of 1e-15 differently.
-WITHIN = 1e-5
 
 
 def ledgers(grid, mixed=()):
@@ -125,62 +123,47 @@ def by_losses(ledger, delta, neighbours=NeighboringRelation.ADD_OR_REMOVE_ONE):
     return total.get_epsilon_for_delta(delta)
 
 
-def compare(grid, mixed=()):
-    """All accountants of the ledger, at every training of a grid."""
-    every = list(ledgers(grid, mixed))
-    renyis, pld = (
-        np.array([ledger.epsilon(delta, name) for ledger, delta in every])
-        for name in ("rdp", "pld")
-    )
-    exact = [by_quadrature(ledger, delta) for ledger, delta in every]
-    whole = [by_dp_accounting(ledger, delta) for ledger, delta in every]
-    yield agreement("epsilon by RDP", "quadrature", renyis, exact, 1e-9, "relative")
-    opacus = [by_opacus(ledger, delta) for ledger, delta in every]
-    # It stops its series at terms of e^-30.
-    yield agreement("epsilon by RDP", "Opacus", renyis, opacus, 1e-6, "relative")
+def compare(ledger, delta):
+    by_rdp, by_pld = (ledger.epsilon(delta, name) for name in ("rdp", "pld"))
+    assert by_rdp == pytest.approx(by_quadrature(ledger, delta), rel=1e-9)
+    # Opacus stops its series at terms of e^-30.
+    assert by_rdp == pytest.approx(by_opacus(ledger, delta), rel=1e-6)
     # Whole orders are some of all orders: theirs is larger, but for rounding.
-    above = np.maximum(0, renyis / whole - 1)
-    yield agreement("RDP at all orders", "dp-accounting, whole", above, 0 * above, 1e-9)
-    # The two references are the same where the second one is exact.
-    same = [by_quadrature(ledger, delta, whole=True) for ledger, delta in every]
-    yield agreement(
-        "quadrature, whole orders", "dp-accounting, whole", same, whole, 1e-6, "relative"
-    )
-    losses = [by_losses(ledger, delta) for ledger, delta in every]
-    yield agreement("epsilon by PLD", "dp-accounting", pld, losses, WITHIN, "relative")
-    replaced = [ledger.epsilon(delta, "pld", neighbours="replace") for ledger, delta in every]
-    losses = [by_losses(ledger, delta, NeighboringRelation.REPLACE_ONE) for ledger, delta in every]
-    yield agreement("the same, replaced", "dp-accounting", replaced, losses, WITHIN, "relative")
+    whole = by_dp_accounting(ledger, delta)
+    assert by_rdp <= whole * (1 + 1e-9)
+    assert by_quadrature(ledger, delta, whole=True) == pytest.approx(whole, rel=1e-6)
+    # Both discretise by connect-the-dots on one mesh, and truncate tails of 1e-15 differently.
+    assert by_pld == pytest.approx(by_losses(ledger, delta), rel=1e-5)
+    replaced = ledger.epsilon(delta, "pld", neighbours="replace")
+    theirs = by_losses(ledger, delta, NeighboringRelation.REPLACE_ONE)
+    assert replaced == pytest.approx(theirs, rel=1e-5)
     # No bound by RDP is below what is nearly exact.
-    above = np.maximum(0, pld - renyis)
-    yield agreement("PLD beyond RDP", "0", above, 0 * above, 0.0)
+    assert by_pld <= by_rdp
 
 
-@check
-def accountants():
-    """Opacus' RDP and dp-accounting's RDP and PLD, for the quick profile."""
-    yield from compare(GRID)
+@pytest.mark.parametrize(("ledger", "delta"), [*ledgers(GRID)])
+def test_epsilon_equals_other_accountants(ledger, delta):
+    compare(ledger, delta)
 
 
-@check
-def noise():
-    """The multiplier found is where epsilon is the budget."""
+@pytest.mark.long
+@pytest.mark.parametrize(("ledger", "delta"), [*ledgers(LONG, MIXED)])
+def test_epsilon_of_the_other_profiles(ledger, delta):
+    compare(ledger, delta)
+
+
+def test_the_noise_found_spends_the_budget():
     epsilon, delta, rate, steps = 1.0, 1 / 1200, 128 / 1200, 400
     sigma = find_noise_multiplier(epsilon, delta, rate, steps)
     found = by_quadrature(PrivacyLedger((SampledGaussian(rate, sigma, steps),)), delta)
     assert found <= epsilon * (1 + 1e-6)
     # The multiplier is within 1e-4 of the smallest, relatively, and epsilon falls with at most its
     # third power here.
-    yield agreement("budget of the noise found", "quadrature", [found], [epsilon], 3e-4, "relative")
+    assert found == pytest.approx(epsilon, rel=3e-4)
 
 
-@check
-def gaussian_mechanism():
-    """Exact epsilon of the Gaussian mechanism."""
-    ours, theirs = [], []
-    for mu in (0.05, 0.3, 1.0, 3.0, 8.0):
-        for delta in (1e-9, 1e-5, 1e-2):
-            ours.append(true_best_epsilon(mu, delta))
-            theirs.append(get_epsilon_gaussian(1 / mu, delta))
-    # dp-accounting solves to a tolerance of its own.
-    yield agreement("epsilon of a Gaussian mechanism", "dp-accounting", ours, theirs, 1e-6)
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 3.0, 8.0])
+def test_a_gaussian_mechanism_equals_dp_accounting(mu):
+    for delta in (1e-9, 1e-5, 1e-2):  # dp-accounting solves to a tolerance of its own
+        theirs = get_epsilon_gaussian(1 / mu, delta)
+        assert true_best_epsilon(mu, delta) == pytest.approx(theirs, abs=1e-6)

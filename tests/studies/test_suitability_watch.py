@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from scipy import stats
 
 from lib.studies.beyond import watch as studies
@@ -36,14 +35,6 @@ def test_periods_and_months(deployed):
         assert sum(len(right) for *_, right in part) == row["rows"]
         assert np.concatenate([right for *_, right in part]).mean() == row["accuracy"]
         assert np.concatenate([f for _, f, _ in part]).mean() == pytest.approx(row["estimated"])
-
-
-def test_fewer_labels_may_be_asked_for_after_an_alarm_too(deployed, monkeypatch):
-    months = deployed.months(np.random.default_rng(2))
-    monkeypatch.setattr(deployed, "plan", replace(PLAN, rate=1.0, deciding_rate=0.2))
-    table, waiting = deployed.watch(months, np.random.default_rng(3))
-    assert set(table["state"]) > {"watching"}
-    assert min(p.min() for *_, p in waiting) >= 0.1
 
 
 @pytest.mark.parametrize("lag", [0, 4])
@@ -109,47 +100,6 @@ def test_the_two_tests_are_scipys(decimals):
     assert studies.fisher(right, np.zeros(0, bool)) == 1.0
 
 
-def test_detectors_for_streams(deployed):
-    """Labels as they come, late; estimates at once; both started anew after an alarm."""
-    assert deployed.windows == tuple(round(m * deployed.ert / 24) for m in (1, 6))
-    months = deployed.months(np.random.default_rng(4))
-    found = deployed.alarms(months, np.random.default_rng(5))
-    raised = {name: found[name][0] for name in ("fet_online", "cvm_online")}
-    assert not raised["fet_online"][: PLAN.lag + 1].any()
-    # Rotations by 16 degrees are seen again and again.
-    assert all(one[-6:].sum() >= 2 for one in raised.values())
-    again = deployed.alarms(months, np.random.default_rng(5))
-    assert all((again[name][0] == one).all() for name, one in raised.items())
-    detector, table = deployed.online["cvm_online"]
-    assert len(table) == 2 * detector.windows[1] - 1
-    # Of ten streams a label, as many are left after two windows as have no alarm by then.
-    left = 10 * (1 - 1 / deployed.ert) ** (2 * detector.windows[1])
-    assert deployed.threshold_error == pytest.approx(left**-0.5, rel=0.02)
-    deployed_long = studies.Deployment(
-        load_study("digits"), replace(PLAN, false_every=6_000_000), np.random.default_rng(0)
-    )
-    assert deployed_long.every > 1  # so that thresholds can be simulated
-    seen = deployed_long.ert / deployed_long.every
-    steps = 2 * studies.SIMULATED * seen * deployed_long.windows[1]
-    assert steps == pytest.approx(1.5e8, rel=0.5)
-    deployed_long._sorted = np.array([0.2, 0.5, 0.7])
-    assert deployed_long.ranks([0.1, 0.5, 0.6, 0.9]).tolist() == [0, 2, 2, 3]
-
-
-def test_suitable_streams_and_their_alarms(deployed):
-    found = studies.harmless(deployed, 100, np.random.default_rng(11))
-    assert found.index.tolist() == ["labels", "fet_online", "cvm_online"]
-    assert np.isnan(found.loc["cvm_online", "least accuracy"])
-    # 30 months with a mean of 24 between alarms: no more than all streams, by Doob's bound, and a
-    # geometric time's probability for those of alibi-detect. Twice the error of a hundred streams,
-    # 0.045, and of thresholds that rest on about nine of the simulated streams, 0.12.
-    expected = 1 - np.exp(-30 / 24)
-    for name in ("fet_online", "cvm_online"):
-        assert found.loc[name, "no change"] == pytest.approx(expected, abs=0.25)
-    assert found.loc["labels", "no change"] < 0.3
-    assert found.loc["fet_online", "least accuracy"] > found.loc["labels", "least accuracy"]
-
-
 def test_false_alarms_delays_and_labels_are_counted(deployed, monkeypatch):
     raised = np.zeros(30, bool)
     raised[[1, 4, 9, 20]] = True  # suitable are the first 6 months
@@ -171,13 +121,6 @@ def test_false_alarms_delays_and_labels_are_counted(deployed, monkeypatch):
     assert found.loc["uniform"].tolist() == [0, 0, 0, 0, np.inf, 29, np.inf]
 
 
-def test_a_stream_without_a_change_has_none_to_catch(deployed, monkeypatch):
-    monkeypatch.setattr(deployed, "least", 0.01)
-    table = studies.compare(deployed, 1, np.random.default_rng(8))
-    assert np.isinf(table["delay"]).all()
-    assert not table.loc[table["method"] == "active", "wrong"].any()
-
-
 def test_what_labels_are_worth(deployed):
     values = studies.label_values(deployed).set_index("period")
     _, _, f, y = deployed.periods[-1]
@@ -191,19 +134,3 @@ def test_what_labels_are_worth(deployed):
     assert gains["chosen"].is_monotonic_decreasing
     # The variance of a Beta(a, 1 - a) variable is a (1 - a) / 2, and so is what remains.
     assert gains["labels alone"].tolist() == pytest.approx([2, 2], rel=0.05)
-
-
-def test_the_figure_has_what_the_tables_have(deployed):
-    figure, by_period = studies.plot_watch(deployed, np.random.default_rng(10))
-    top, bottom = figure.axes
-    assert len(by_period) == 5
-    assert ((by_period["low"] <= by_period["accuracy"]) & (by_period["high"] <= 1)).all()
-    rng = np.random.default_rng(10)
-    months, seed = deployed.months(rng), rng.integers(2**32)
-    found = deployed.alarms(months, np.random.default_rng(seed))
-    assert top.lines[0].get_ydata().tolist() == [100 * right.mean() for *_, right in months]
-    for line, (raised, *_) in zip(bottom.lines, reversed(found.values()), strict=True):
-        assert line.get_xdata().tolist() == (np.flatnonzero(raised) + 1).tolist()
-    crossed = [line.get_xdata()[0] for line in top.lines if line.get_label() == "alarm"]
-    assert crossed == (np.flatnonzero(found["active"][0]) + 1).tolist()
-    plt.close(figure)
