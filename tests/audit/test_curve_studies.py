@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chapter_cells import names_of, settings_of
 from scipy import stats
 
 from lib.audit import attack_curve, roc_counts
@@ -20,7 +21,7 @@ from lib.privacy import (
     trade_off,
 )
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
-from lib.studies.audit.system import run_audits, settings_from
+from lib.studies.audit.system import run_audits
 from lib.studies.beyond import curves
 
 PARAMETERS = {
@@ -32,6 +33,17 @@ PARAMETERS = {
     **{"label_batch": 20, "label_rate": 0.5},
 }
 LEVEL = 0.999
+
+
+def private_trainings(given):
+    listed = names_of("curves", given | {"model": "mlp"}, "digits")["listed"]
+    return [curves.PrivateTraining(*row) for row in listed]
+
+
+def noisy_job(mechanism, number):
+    names = names_of("curves", PARAMETERS, "digits")
+    given = names["on_labels"], names["label_data"], mechanism, names["label_models"]
+    return curves.label_job(*given, seed=names["seed"], number=number)
 
 
 @pytest.fixture
@@ -56,7 +68,7 @@ def test_a_pair_of_labels_and_a_coin():
 
 @pytest.mark.usefixtures("store")
 def test_the_label_channel_reaches_its_curve_and_stays_above_it():
-    job = curves.label_job(PARAMETERS, "digits")
+    job = names_of("curves", PARAMETERS, "digits")["label_job"]
     channel = curves.labels(job, LEVEL)
     attack = channel.attacks["logits"]
     assert attack.margin(channel.proven.fnr) <= 0
@@ -70,8 +82,8 @@ def test_the_label_channel_reaches_its_curve_and_stays_above_it():
 
 @pytest.mark.usefixtures("store")
 def test_examples_have_the_ledger_of_their_training():
-    (channel,) = curves.examples(PARAMETERS, "digits", LEVEL)
-    (result,) = run_audits(settings_from(PARAMETERS, "digits")[1:])
+    (channel,) = curves.examples(settings_of("curves", PARAMETERS, "digits")[1:], LEVEL)
+    (result,) = run_audits(settings_of("curves", PARAMETERS, "digits")[1:])
     assert set(channel.attacks) == {"LiRA", "loss"}
     assert channel.claimed == result.proven <= 3.0
     # The curve allows an attack what the accountant's epsilon does, or less.
@@ -173,11 +185,11 @@ def test_the_number_of_each_training_is_given_once():
     columns += ("private_epsilons", "private_deltas")
     values = (["a", "b"], [9, 9], [2, 3], [4, 5], [1.0, 2.0], [0.0, 1e-5])
     given = dict(zip(columns, values, strict=True))
-    first, second = curves.trainings_of(given)
+    first, second = private_trainings(given)
     assert first == curves.PrivateTraining("a", 9, 2, 4, 1.0, 0.0)
     assert second.delta == 1e-5
     with pytest.raises(ValueError, match=r"must be of one length, got \[2, 2, 2, 1, 2, 2\]"):
-        curves.trainings_of(given | {"private_steps": [4]})
+        private_trainings(given | {"private_steps": [4]})
 
 
 @pytest.mark.usefixtures("store")
@@ -185,8 +197,8 @@ def test_the_number_of_each_training_is_given_once():
     ("mechanism", "delta"), [(LaplaceLabels(0.5), 0.0), (GaussianLabels(0.4), 1e-5)]
 )
 def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(mechanism, delta):
-    job = curves.label_job(PARAMETERS, "digits", mechanism, 1)
-    usual = curves.label_job(PARAMETERS, "digits")
+    job = noisy_job(mechanism, 1)
+    usual = names_of("curves", PARAMETERS, "digits")["label_job"]
     assert job.reading == "posterior"
     assert job.seed != usual.seed
     assert abs(job.config.seed - usual.config.seed) >= len(job.changes)
@@ -198,7 +210,7 @@ def test_noise_on_one_hot_labels_is_attacked_as_flipped_ones_are(mechanism, delt
 
 
 def test_pate_is_proven_what_its_accountant_says_without_the_votes():
-    channel = curves.votes({"pate": [20.0, 6.5, 1000.0, 40.0], "delta": 1e-5})
+    channel = curves.votes(20.0, 6.5, 1000.0, 40.0, 1e-5)
     answered = np.arange(1000) < 40
     cost = pate_epsilon([[30, 20]] * 1000, 20.0, 6.5, 30.0, 1e-5, answered)
     assert 0.85 * cost.data_independent < channel.claimed <= cost.data_independent
@@ -244,7 +256,7 @@ def test_the_picture_has_what_the_other_pages_train(profile):
         "six lenses": {(lenses["points"], size, steps or lenses["steps"], lenses["delta"])},
     }
     own = profile_parameters(params, profile, "curves")
-    found = curves.trainings_of(own)
+    found = private_trainings(own)
     for each in found:
         row = (each.points, each.batch_size, each.steps, each.delta)
         assert row in expected[each.name], each

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 from scipy import stats
 
 from lib.audit import AttackCounts, best_lower_bound, epsilon_interval, select_worst
@@ -21,7 +22,6 @@ from lib.studies.audit.system import (
     bounds_table,
     require_consistent,
     run_audits,
-    settings_from,
     summary_table,
     table_2,
 )
@@ -38,7 +38,7 @@ SMALL = {
 
 def small(**others):
     """Settings without privacy, and with epsilon = 1."""
-    return settings_from(GIVEN | SMALL | others, "digits")
+    return settings_of("audit_trainings", GIVEN | SMALL | others, "digits")
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_bad_settings(change, message):
 )
 def test_models_must_suit_the_data(dataset, model, message):
     with pytest.raises(ValueError, match=message):
-        settings_from(GIVEN | {"model": model}, dataset)
+        settings_of("audit_trainings", GIVEN | {"model": model}, dataset)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_models_must_suit_the_data(dataset, model, message):
 )
 def test_text_is_audited_on_sst2(model, features, inputs):
     given = GIVEN | {"model": model, "points": 400, "seed": 2, "epsilons": [3.0, 5.0]}
-    settings = settings_from(given, "sst2")[1]
+    settings = settings_of("audit_trainings", given, "sst2")[1]
     assert (settings.data.features, settings.training.model.inputs) == (features, (inputs,))
     assert (settings.data.train, settings.data.validation, settings.data.test) == (400, 1000, 872)
     assert settings.training.model.name == model
@@ -262,7 +262,7 @@ def test_gradient_attack_can_be_left_out():
 def test_epochs_are_passes_over_what_one_model_is_trained_on():
     given = GIVEN | {"points": 600, "batch_size": 30}
     for epochs, steps in ((0.0, 77), (4.0, 40)):
-        made = settings_from(given | {"epochs": epochs, "steps": 77}, "digits")
+        made = settings_of("audit_trainings", given | {"epochs": epochs, "steps": 77}, "digits")
         assert {each.training.steps for each in made} == {steps}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_of
 from scipy import stats
 
 from lib.book.chapters import profile_parameters
@@ -28,7 +29,7 @@ SMALL = {
 def runs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        settings = system.settings_from(GIVEN | SMALL, "digits")
+        settings = settings_of("canaries", GIVEN | SMALL, "digits")
         patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
         results = system.run_mechanisms(settings)
         yield settings, results, system.run_designs(settings, results)
@@ -219,7 +220,7 @@ def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_it
     """By claim of the ledger; PATE's row is found by its noise, wherever in the run it stands."""
     pate = {"pate_sigma1": [800.0], "pate_sigma2": [300.0], "pate_thresholds": [400.0]}
     given = GIVEN | pate | {"pate_answers": [250], "n_teachers": 800}
-    settings = system.settings_from(given | {"agibi_epsilons": [19.0, 7.7, 3.0]}, "digits")
+    settings = settings_of("canaries", given | {"agibi_epsilons": [19.0, 7.7, 3.0]}, "digits")
     claims = [c for c in read_claims(BOOK / "claims.yml") if c.startswith("P5-A")]
     one = next(r for r in results if r.name == "PATE")
     given = [replace(one, level=0), *(replace(one, name=n, level=2) for n in ("ALIBI", "AGIBI"))]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_of
 from scipy import stats
 
 from lib import data
@@ -21,7 +22,6 @@ from lib.audit.canaries import THRESHOLDS, top_label_guesses
 from lib.book.chapters import profile_parameters
 from lib.studies.canaries import published, system
 from lib.studies.canaries.simulation import randomized_response_confidences
-from lib.studies.canaries.system import settings_from
 
 CLASSES, POINTS = 10, 300
 
@@ -242,13 +242,15 @@ GIVEN |= {"alibi_epsilons": [8.0, 1.0], "agibi_epsilons": [8.0], "rr_epsilons": 
 
 
 def test_settings_share_a_rate_among_the_levels_or_have_one_each():
-    made = settings_from(GIVEN | {"steps": 50, "canaries": 20}, "digits")
+    made = settings_of("canaries", GIVEN | {"steps": 50, "canaries": 20}, "digits")
     assert len(made.configs) == 2
     assert made.configs[0] == made.configs[1]
     assert made.configs[0].checkpoint_every == 5
     assert made.data.test == 597
     assert made.fixmatch.weak == "digits"
-    own = settings_from(GIVEN | {"model": "linear", "learning_rates": [0.2, 0.1]}, "digits")
+    own = settings_of(
+        "canaries", GIVEN | {"model": "linear", "learning_rates": [0.2, 0.1]}, "digits"
+    )
     assert [each.learning_rate for each in own.configs] == [0.2, 0.1]
 
 
@@ -256,7 +258,7 @@ def test_settings_share_a_rate_among_the_levels_or_have_one_each():
 def test_settings_refuse_another_number_of_rates(name):
     message = rf"{name} must be one or 2 numbers, got \[0.1, 0.1, 0.1\]"
     with pytest.raises(ValueError, match=message):
-        settings_from(GIVEN | {name: [0.1] * 3}, "digits")
+        settings_of("canaries", GIVEN | {name: [0.1] * 3}, "digits")
 
 
 def test_memorisation_is_shown_only_where_there_are_checkpoints():

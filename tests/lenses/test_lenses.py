@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_of
 
 from lib import audit, selective
 from lib.audit import error_free_bound, one_label_bound, trials_needed
@@ -24,7 +25,6 @@ from lib.studies.beyond.six_lenses.evidence import (
     ledger_of,
 )
 from lib.studies.beyond.six_lenses.jobs import Pipeline, RecordTrainings
-from lib.studies.beyond.six_lenses.settings import DIGITS, settings_from
 from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
@@ -41,13 +41,13 @@ from lib.training import train_many
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
 
-GIVEN = DIGITS | {"epsilon": 1.0, "delta": 1e-5, "device": "cpu", "seed": 0}
+GIVEN = {"model": "mlp", "epsilon": 1.0, "learning_rate": 2.0, "plain_learning_rate": 1.0}
 GIVEN |= {"points": 300, "validation": 300, "test": 400, "hidden": 8, "batch_size": 60}
 GIVEN |= {"steps": 40, "plain_steps": 60}
 
 
 def small(dataset="digits", **changes):
-    return settings_from(GIVEN | {"dataset": dataset} | changes)
+    return settings_of("six_lenses", GIVEN | changes, dataset)
 
 
 @pytest.fixture(scope="module")
@@ -522,9 +522,7 @@ def test_bad_settings(call, message):
 
 
 def test_digits_stand_in_where_data_are_not_there(monkeypatch):
-    from lib.studies.beyond.six_lenses import settings as module
-
-    monkeypatch.setattr(module, "at_hand", lambda dataset: "digits")
+    monkeypatch.setattr("lib.studies.default_problem.at_hand", lambda dataset: "digits")
     found = small("cifar10", points=10000, validation=1000, test=2000, batch_size=512, epsilon=3.0)
     assert found.data.name == "digits"
     assert (found.data.train, found.training.batch_size, found.training.epsilon) == (900, 128, 3.0)

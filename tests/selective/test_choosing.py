@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_for
 
 from lib.studies.beyond import choosing
 from lib.studies.beyond.choosing import WAYS, Choosing, run_choosing, summary
-from lib.studies.interplay.panel import settings_for
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,6 @@ def test_the_figure_shows_every_way(settings, found):
 
 
 def test_every_clipping_norm_and_batch_sees_as_many_examples_and_goes_as_far(monkeypatch):
-    given = {"epsilons": [7.0, 1.0], "tuned_model": "mlp", "hidden": 4, "activation": "tanh"}
-    given |= {"norms": [0.5, 2.0], "batches": [50, 200], "tuned_epochs": 2.0, "ways": [30.0, 10.0]}
-    given |= {"momentum": 0.0, "schedule": "constant", "device": "cpu", "seed": 3}
     asked = []
 
     def run_all(jobs):
@@ -124,7 +121,13 @@ def test_every_clipping_norm_and_batch_sees_as_many_examples_and_goes_as_far(mon
         ]
 
     monkeypatch.setattr(choosing, "run_all", run_all)
-    table = choosing.run_regimes(given, "digits")
+    table = choosing.run_regimes(
+        settings_for("digits", "mlp", hidden=4, epsilons=(7.0, 1.0), seed=3),
+        [0.5, 2.0],
+        [50, 200],
+        [30.0, 10.0],
+        2.0,
+    )
     configs = [config for job in asked for config in job.configs]
     assert {(c.steps * c.batch_size, c.epsilon) for c in configs} == {(2000, 1.0)}
     went = [c.learning_rate * c.clipping_norm * c.steps for c in configs]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 
 from lib.data import split_rows
 from lib.selective import normalized_score
@@ -19,7 +20,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def study():
-    return gap.settings_from(PARAMETERS, "digits")
+    return settings_of("gap", PARAMETERS, "digits")
 
 
 @pytest.fixture(scope="module")

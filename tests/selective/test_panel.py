@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_for
 from scipy import special
 
 from lib import selective
@@ -21,7 +22,6 @@ from lib.studies.interplay.panel import (
     middle,
     run_imbalance,
     run_panel,
-    settings_for,
 )
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 

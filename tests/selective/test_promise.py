@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 
 from lib.selective import coverage_at_accuracy
 from lib.studies.beyond import promise
@@ -19,7 +20,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def settings():
-    return promise.settings_from(PARAMETERS, "digits")
+    return settings_of("promise", PARAMETERS, "digits")
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_for
 from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
 from lib import data, selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.interplay import panel as panels
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import settings_for
 from lib.training import ModelSpec
 
 

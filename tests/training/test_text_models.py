@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from chapter_cells import settings_of
 from roberta import make_roberta
 
 from lib.book.chapters import profile_parameters
 from lib.data.text import TextSet, hashed_words
-from lib.studies.audit.system import require_consistent, run_audits, settings_from
+from lib.studies.audit.system import require_consistent, run_audits
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train, train_many
 from lib.training import jobs as jobs_module
 from lib.training import text as text_module
@@ -109,7 +110,7 @@ def test_hashed_words_are_audited(sst2, tmp_path, monkeypatch):
     given = profile_parameters(Path(__file__).parents[2] / "params", "quick", "audit_trainings")
     given |= {"model": "linear", "epsilons": [8.0], "learning_rates": [1.0, 0.1], "points": 100}
     given |= {"n_shadow": 40, "n_target": 12, "n_challenges": 2, "steps": 30, "batch_size": 20}
-    (found,) = run_audits(settings_from(given, "sst2")[1:])
+    (found,) = run_audits(settings_of("audit_trainings", given, "sst2")[1:])
     assert found.settings.data.features == "words"
     assert found.accuracy > 0.9
     require_consistent([found])
