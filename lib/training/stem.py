@@ -18,9 +18,29 @@ _ROWS = 256  # that pass through a stem one after another, and whose activations
 _PIECE = 64  # examples that are one thread's work, however many there are: sums do not depend on it
 
 _FIELDS = (
-    *("channels", "high", "wide", "outputs", "kernel_high", "kernel_wide"),
-    *("stride_high", "stride_wide", "pad_high", "pad_wide", "out_high", "out_wide"),
-    *("pool", "pool_stride", "pooled_high", "pooled_wide", "relu", "weight", "kept"),
+    # What goes into a layer, and how many channels leave it
+    "channels",
+    "high",
+    "wide",
+    "outputs",
+    # The kernel, its steps, and the zeros around what goes in
+    "kernel_high",
+    "kernel_wide",
+    "stride_high",
+    "stride_wide",
+    "pad_high",
+    "pad_wide",
+    # What leaves the convolution, and what leaves the pooling of windows of `pool` x `pool`
+    "out_high",
+    "out_wide",
+    "pool",
+    "pool_stride",
+    "pooled_high",
+    "pooled_wide",
+    # 1 for relu, 0 for tanh; where its weights begin, and what is kept of a row
+    "relu",
+    "weight",
+    "kept",
 )
 _SHAPE = np.dtype((np.record, [(name, np.int64) for name in _FIELDS]))
 

@@ -31,8 +31,13 @@ FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
 #: Weightings k, every how many-th checkpoint is watched, and of which last part of the training:
 #: P1's k with all of them first. Half of them are every second one, or those of the last half.
 VARIANTS = (
-    *((3.0, 1, 1.0), (1.0, 1, 1.0), (9.0, 1, 1.0), (3.0, 2, 1.0), (3.0, 4, 1.0)),
-    *((3.0, 1, 0.5), (3.0, 1, 0.25)),
+    (3.0, 1, 1.0),
+    (1.0, 1, 1.0),
+    (9.0, 1, 1.0),
+    (3.0, 2, 1.0),
+    (3.0, 4, 1.0),
+    (3.0, 1, 0.5),
+    (3.0, 1, 0.25),
 )
 
 

@@ -37,8 +37,14 @@ from lib.training import (
 #: Ways of training, and the methods that score their models.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "plain": (
-        *("SR", "SCTD", "SCTD, ties by SR", "SR, calibrated"),
-        *("entropy", "margin", "energy", "set size"),
+        "SR",
+        "SCTD",
+        "SCTD, ties by SR",
+        "SR, calibrated",
+        "entropy",
+        "margin",
+        "energy",
+        "set size",
     ),
     "MCDO": ("MCDO",),
     "SAT": ("SAT", "SAT, own score"),
