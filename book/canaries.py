@@ -58,6 +58,8 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("canaries", globals())
 
+import pandas as pd
+
 from lib import data
 from lib.book import evidence
 from lib.runs import stored_table

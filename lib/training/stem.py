@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.training.stem_loops import _clipped, _outputs, _summed
+from lib.training.stem_loops import Rows, _clipped, _outputs, _summed
 
 _ROWS = 256  # that pass through a stem one after another, and whose activations are kept together
 _PIECE = 64  # examples that are one thread's work, however many there are: sums do not depend on it
@@ -137,7 +137,8 @@ class Stem:
 
         def run(rows):
             total = np.zeros(self._size, np.float32)
-            _summed(tuple(array[rows] for array in arrays), self._weights, self._shapes, total)
+            pieces = Rows(*(array[rows] for array in arrays))
+            _summed(pieces, self._weights, self._shapes, total)
             return total
 
         return self._flat(_each(run, len(slopes)))
@@ -160,7 +161,7 @@ class Stem:
 
         def run(examples):
             rows = slice(examples.start * copies, examples.stop * copies)
-            total, pieces = np.zeros(self._size, np.float32), tuple(a[rows] for a in arrays)
+            total, pieces = np.zeros(self._size, np.float32), Rows(*(a[rows] for a in arrays))
             _clipped(pieces, self._weights, self._shapes, norm, squares[examples], total)
             return total
 
