@@ -54,20 +54,17 @@ import pandas as pd
 from lib import audit
 from lib.book import evidence
 from lib.runs import stored_table
-from lib.studies.audit import detection, figures, sanity
+from lib.studies.audit import detection, figures, sanity, system
 from lib.studies.audit import tables as studies
-from lib.studies.audit.system import (
-    ATTACKS,
-    bounds_table,
-    gains_by_choosing,
-    games_table,
-    require_consistent,
-    run_audits,
-    settings_from,
-    summary_table,
-    table_2,
+from lib.studies.default_problem import (
+    at_hand,
+    data_note,
+    noise_source,
+    on_public_network,
+    title,
+    updates,
 )
-from lib.studies.default_problem import at_hand, data_note, title
+from lib.training import TrainingConfig
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -165,13 +162,44 @@ chapter.note(
 # accurate the models are, what is proven of them, and how often the attack guesses right:
 
 # %%
-results = run_audits(settings_from(globals(), used))
+data, network = system.audited_problem(
+    used, model, points=points, hidden=hidden, activation=activation, seed=seed
+)
+if public:
+    data, network = on_public_network(data, network, public)
+training = TrainingConfig(
+    network,
+    delta=delta,
+    accountant="pld",
+    steps=updates(epochs, steps, batch_size, points / 2),  # half of the points are in
+    batch_size=batch_size,
+    clipping_norm=clipping_norm,
+    schedule=schedule,
+    device=device,
+    noise_source=noise_source(device),
+)
+
+# %%
+one = system.AuditSettings(
+    data,
+    training,
+    n_shadow=n_shadow,
+    n_target=n_target,
+    n_challenges=n_challenges,
+    canaries=canaries,
+    gradient=gradient,
+    seed=seed,
+)
+settings = system.by_budget(one, epsilons, learning_rates)
+
+# %%
+results = system.run_audits(settings)
 what = f"{used} ({model}{' on features of public images' * bool(public)})"
 what += f", {canaries} of {points:,} labels wrong" * bool(canaries)
 
 # %%
 chapter.table(
-    summary_table(results),
+    system.summary_table(results),
     "trainings",
     f"The audited trainings on {what}",
     {"noise multiplier": ".3f", "proven epsilon": ".3f", "accuracy": ".3f", "LiRA accuracy": ".3f"},
@@ -206,7 +234,7 @@ chapter.figure(
 
 # %%
 chapter.figure(
-    figures.plot_roc(results, [attack.name for attack, _ in ATTACKS]),
+    figures.plot_roc(results, [attack.name for attack, _ in system.ATTACKS]),
     "roc",
     alt="ROC curves on logarithmic axes, a panel a budget, with the limit that the budget proves.",
     caption="ROC curves of the attacks on the target models; dotted: what the accountant allows.",
@@ -232,7 +260,7 @@ chapter.figure(
 # one audit tells little of the method (the simulation below the table).
 
 # %%
-swept = table_2(results, level=level)
+swept = system.table_2(results, level=level)
 chapter.table(
     swept,
     "table_2",
@@ -289,7 +317,7 @@ chapter.values(volatile=True, swept_strict=lows.loc[strict, "low"])
 # thresholds count at once (*union*).
 
 # %%
-bounds = bounds_table(results, 1 - (1 - level) / 2)
+bounds = system.bounds_table(results, 1 - (1 - level) / 2)
 
 # %%
 chapter.table(
@@ -314,7 +342,7 @@ chapter.table(
 )
 
 # %%
-require_consistent(results)
+system.require_consistent(results)
 private = [result for result in results if np.isfinite(result.proven)]
 each_level = 1 - (1 - level) / len(private)
 ends = [
@@ -355,7 +383,7 @@ chapter.values(
 # it, since each has every point or not by a coin. One random point for each of them:
 
 # %%
-games = games_table(results, 1 - (1 - level) / 2)
+games = system.games_table(results, 1 - (1 - level) / 2)
 chapter.table(
     games,
     "games",
@@ -364,7 +392,7 @@ chapter.table(
     {"AUC": ".3f", "standard error": ".3f", "union": ".2f"},
     aside=True,
 )
-gains = gains_by_choosing(games)
+gains = system.gains_by_choosing(games)
 _ = chapter.check("P3-S24-chosen", evidence.least(evidence.standardized, gains))
 
 # %%

@@ -64,7 +64,9 @@ from lib import data
 from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.canaries import figures, published, simulation, system
-from lib.studies.default_problem import at_hand, title
+from lib.studies.default_problem import at_hand, rows_of, title, updates
+from lib.training import TrainingConfig
+from lib.training.config import Augmentation
 
 absent = [name for name in data.canary_files() if not data.available(name)]
 real = not absent
@@ -445,7 +447,57 @@ chapter.table(
 )
 
 # %%
-settings = system.settings_from(globals(), used)
+labeled, network = system.problem(used, model, points=points, hidden=hidden, seed=seed)
+training = TrainingConfig(
+    network,
+    steps=updates(epochs, steps, batch_size, points),
+    batch_size=batch_size,
+    momentum=0.9,
+    schedule="cosine",
+    augmentation=Augmentation() if augment else None,
+    device=device,
+)
+levels = max(map(len, (alibi_epsilons, agibi_epsilons, rr_epsilons)))
+
+# %%
+_, teacher = system.problem(used, pate_model, points=points, hidden=hidden, seed=seed)
+fixmatch = system.fixmatch_for(
+    used,
+    teacher,
+    steps=pate_steps,
+    labelled_batch=pate_batch,
+    threshold=pate_threshold,
+    learning_rate=pate_learning_rate,
+    device=device,
+)
+pate = rows_of(
+    pate_sigma1=pate_sigma1,
+    pate_sigma2=pate_sigma2,
+    pate_thresholds=pate_thresholds,
+    pate_answers=pate_answers,
+)
+
+# %%
+settings = system.MechanismSettings(
+    labeled,
+    network,
+    system.by_level(training, levels, learning_rates, weight_decays),
+    alibi=tuple(alibi_epsilons),
+    agibi=tuple(agibi_epsilons),
+    response=tuple(rr_epsilons),
+    pate=tuple(pate),
+    fixmatch=fixmatch,
+    n_teachers=n_teachers,
+    queries=pate_queries,
+    canaries=canaries,
+    n_models=n_models,
+    n_ensembles=n_ensembles,
+    delta=delta,
+    groups=groups,
+    seed=seed,
+)
+
+# %%
 results = system.run_mechanisms(settings)
 system.require_consistent(results)
 trained = system.mechanism_table(results)
@@ -473,28 +525,7 @@ chapter.table(
 )
 
 # %%
-alibi_rows = trained[trained["mechanism"] == "ALIBI"].set_index("level")
-agibi_rows = trained[trained["mechanism"] == "AGIBI"].set_index("level")
-# The advantage at each budget of an alternative by itself, one a training: ALIBI's curve of that
-# training against the alternative's accuracy.
-of_mechanism = {name: [r for r in results if r.name == name] for name in trained["mechanism"]}
-advantages = []
-
-# %%
-for other in of_mechanism["AGIBI"] + of_mechanism["ALIBI, projected"]:
-    pair = [*of_mechanism["ALIBI"], other]
-    frame = pd.DataFrame([{"mechanism": r.name, "claimed": r.claimed} for r in pair])
-    if other.claimed >= frame["claimed"][:-1].min():
-        advantages.append(
-            [
-                system.advantage_at_equal_epsilon(
-                    frame.assign(accuracy=[r.accuracy[i] for r in pair]), "ALIBI", other.name
-                )
-                for i in range(n_models)
-            ]
-        )
-
-# %%
+advantages = system.advantages(results)
 dominates = chapter.check("P5-own-dominates", evidence.least(evidence.runs, advantages))
 
 # %%
@@ -508,39 +539,9 @@ accuracies = chapter.check_cells(
 )
 
 # %%
-free = trained[trained["mechanism"] == "none"].iloc[0]
-projected = trained[trained["mechanism"] == "ALIBI, projected"]
-response = trained[trained["mechanism"] == "RR"]
 pate_rows = trained[trained["mechanism"] == "PATE"]
-pate_first = next(r for r in results if r.name == "PATE")
 chapter.values(own=own, n_teachers=n_teachers, pate_canaries=int(pate_rows["canaries"].iloc[0]))
-
-# %%
-chapter.values(
-    volatile=True,
-    free_accuracy=free["accuracy"],
-    free_one=free["one label"],
-    free_top=free["top label"],
-    alibi_first=alibi_rows["claimed"].iloc[0],
-    alibi_first_accuracy=alibi_rows["accuracy"].iloc[0],
-    alibi_first_one=alibi_rows["one label"].iloc[0],
-    alibi_first_top=alibi_rows["top label"].iloc[0],
-    alibi_last=alibi_rows["claimed"].iloc[-1],
-    alibi_last_accuracy=alibi_rows["accuracy"].iloc[-1],
-    alibi_last_top=alibi_rows["top label"].iloc[-1],
-    agibi_first=agibi_rows["claimed"].iloc[0],
-    agibi_first_accuracy=agibi_rows["accuracy"].iloc[0],
-    agibi_first_one=agibi_rows["one label"].iloc[0],
-    projected_first_accuracy=projected["accuracy"].iloc[0],
-    projected_last_accuracy=projected["accuracy"].iloc[-1],
-    response_first_accuracy=response["accuracy"].iloc[0],
-    response_last_accuracy=response["accuracy"].iloc[-1],
-    pate_claimed=pate_rows["claimed"].iloc[0],
-    pate_accuracy=pate_rows["accuracy"].iloc[0],
-    pate_one=pate_rows["one label"].max(),
-    pate_ahead=pate_first.notes["data-independent epsilon"],
-    ensemble=float(pate_first.notes["ensemble"].mean()),
-)
+chapter.values(volatile=True, **system.quoted(trained, results))
 
 # %% [markdown]
 # Learning rates are not tuned, and the same for all but PATE's. Without privacy the models reach an

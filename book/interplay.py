@@ -79,15 +79,16 @@ import pandas as pd
 
 from lib.book import evidence
 from lib.runs import stored_table
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
 from lib.studies.interplay import by_seed, figures, outlier
+from lib.studies.interplay import panel as experiments
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import P1_METHODS, run_imbalance, run_panel, settings_from
+from lib.training import TrainingConfig
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
-words = " P1 uses FashionMNIST, CIFAR-10, SVHN and GTSRB with ResNet-18; what is smaller says so."
-chapter.note(data_note(dataset, used) + words)
+theirs = " P1 uses FashionMNIST, CIFAR-10, SVHN and GTSRB with ResNet-18; smaller ones say so."
+chapter.note(data_note(dataset, used) + theirs)
 
 # %% [markdown]
 # ## What abstaining costs in privacy
@@ -291,9 +292,35 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # SR is as good as MCDO (the parameter file has numbers).
 
 # %%
-panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
+settings = {}
+for model in models:
+    shape = {"hidden": hidden, "activation": activation}
+    data, network = experiments.all_points(used, model, **shape, seed=seed)
+    training = TrainingConfig(
+        network,
+        steps=updates(epochs, steps, batch_size, data.train),
+        batch_size=batch_size,
+        clipping_norm=clipping_norm,
+        momentum=momentum,
+        schedule=schedule,
+        checkpoint_every=checkpoint_every,
+        device=device,
+        noise_source=noise_source(device),
+    )
+    settings[model] = experiments.PanelSettings(
+        data,
+        training,
+        epsilons=(np.inf, *epsilons),
+        n_seeds=n_seeds,
+        rates=tuple(rates),
+        free_rates=tuple(free_rates),
+        first_rates=first_rates,
+        rate_seeds=rate_seeds,
+        families=tuple(families),
+    )
 
 # %%
+panels = {model: experiments.run_panel(settings[model]) for model in models}
 panel = panels[models[0]]
 chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():
@@ -406,8 +433,6 @@ strict = first[first["epsilon"] == min(epsilons)].set_index("method")
 free = first[np.isinf(first["epsilon"])].set_index("method")
 # Where means are nearly equal, another processor's rounding may name another.
 chapter.values(best_free=best[np.inf], best_strict=best[min(epsilons)], volatile=True)
-
-# %%
 chapter.values(
     sr_strict=strict.loc["SR", "score"],
     sctd_strict=strict.loc["SCTD", "score"],
@@ -443,7 +468,7 @@ chapter.values(
 # a neighbour of larger loss give one gradient, clipped as one.
 
 # %%
-others = [m for m in panel.methods if m not in P1_METHODS and "no entropy" not in m]
+others = [m for m in panel.methods if m not in experiments.P1_METHODS and "no entropy" not in m]
 chapter.table(
     studies.pivot(studies.summary(panel, ["SR", *others]), "score"),
     "others",
@@ -494,38 +519,14 @@ chapter.table(
     {"whole": ".3f", "random": ".3f", "largest group": ".1%"},
     aside=True,
 )
-
-# %%
 chapter.values(
     table_1_whole=both["whole"].mean(),
     table_1_random=both["random"].mean(),
     largest_group=both["largest group"].max(),
-)
-default = sensitivity[
-    (sensitivity["form"] == "equation")
-    & (sensitivity["k"] == 3)
-    & (sensitivity["spacing"] == checkpoint_every)
-].set_index("epsilon")
-
-# %%
-algorithm = sensitivity[
-    (sensitivity["form"] == "algorithm")
-    & (sensitivity["k"] == 3)
-    & (sensitivity["spacing"] == checkpoint_every)
-].set_index("epsilon")
-
-# %%
-chapter.values(
-    tied_free=default.loc[np.inf, "tied"],
-    tied_strict=default.loc[min(epsilons), "tied"],
-    ties_free=default.loc[np.inf, "ties by SR"],
-    ties_strict=default.loc[min(epsilons), "ties by SR"],
-    algorithm_strict=algorithm.loc[min(epsilons), "score"],
-    tau_least=default["tau"].min(),
-    tau_most=default["tau"].max(),
     budgets=len(epsilons) + 1,
     wins_averaged=list(best.values()).count("SCTD"),
     wins_broken=studies.wins_with_ties_broken(panel),
+    **studies.of_ties(sensitivity, checkpoint_every),
 )
 
 # %% [markdown]
@@ -579,7 +580,7 @@ else:
 # is not thinned. Solid lines are the rare class alone, dashed ones all points.
 
 # %%
-rare = run_imbalance(panel, keep, rare_seeds)
+rare = experiments.run_imbalance(panel, keep, rare_seeds)
 chapter.figure(
     figures.plot_imbalance(rare),
     "imbalance",

@@ -59,10 +59,11 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import run_panel, settings_from
+from lib.studies.interplay.panel import PanelSettings, all_points, run_panel
+from lib.training import TrainingConfig
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -198,9 +199,34 @@ chapter.values(
 # Every method of P1 at every budget; the chapter {doc}`interplay` says how they are trained.
 
 # %%
-panels = {model: run_panel(settings_from(globals(), used, model)) for model in models}
+settings = {}
+for model in models:
+    data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+    training = TrainingConfig(
+        network,
+        steps=updates(epochs, steps, batch_size, data.train),
+        batch_size=batch_size,
+        clipping_norm=clipping_norm,
+        momentum=momentum,
+        schedule=schedule,
+        checkpoint_every=checkpoint_every,
+        device=device,
+        noise_source=noise_source(device),
+    )
+    settings[model] = PanelSettings(
+        data,
+        training,
+        epsilons=(np.inf, *epsilons),
+        n_seeds=n_seeds,
+        rates=tuple(rates),
+        free_rates=tuple(free_rates),
+        first_rates=first_rates,
+        rate_seeds=rate_seeds,
+        families=tuple(families),
+    )
 
 # %%
+panels = {model: run_panel(settings[model]) for model in models}
 panel = panels[models[0]]
 chapter.uses(epochs=panel.settings.epochs)
 for model, each in panels.items():

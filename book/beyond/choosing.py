@@ -45,14 +45,35 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("choosing", globals())
 
+from dataclasses import replace
+
 import numpy as np
 
 from lib.runs import stored_table
 from lib.studies.beyond import choosing as studies
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
+from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.training import TrainingConfig
 
+# %%
 used = at_hand(dataset)
-settings = studies.settings_from(globals(), used)
+data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+training = TrainingConfig(
+    network,
+    steps=updates(epochs, steps, batch_size, data.train),
+    batch_size=batch_size,
+    clipping_norm=clipping_norm,
+    momentum=momentum,
+    schedule=schedule,
+    device=device,
+    noise_source=noise_source(device),
+)
+panel = PanelSettings(
+    data, training, families=("plain",), epsilons=tuple(epsilons), n_seeds=1, rates=tuple(rates)
+)
+settings = studies.Choosing(panel, searches, mean_trials, shape)
+
+# %%
 chapter.note(data_note(dataset, used, f" ({model})"))
 
 # %% [markdown]
@@ -172,7 +193,9 @@ chapter.values(
 # many examples. The table has the best validation accuracy of each.
 
 # %%
-tried = studies.run_regimes(globals(), used)
+data, network = all_points(used, tuned_model, hidden=hidden, activation=activation, seed=seed)
+tuned = replace(panel, data=data, training=replace(training, model=network))
+tried = studies.run_regimes(tuned, norms, batches, ways, tuned_epochs)
 best = tried.pivot_table(index="clipping norm", columns="batch", values="accuracy", aggfunc="max")
 chapter.table(
     best,

@@ -61,11 +61,21 @@ from lib.book.session import open_chapter
 
 chapter = open_chapter("curves", globals())
 
-from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
+from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, trade_off
 from lib.runs import stored_table
 from lib.studies.audit.sanity import SanityCheck
+from lib.studies.audit.system import AuditSettings, audited_problem, by_budget
 from lib.studies.beyond import curves as studies
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import (
+    at_hand,
+    data_note,
+    default_problem,
+    noise_source,
+    rows_of,
+    test_points,
+    updates,
+)
+from lib.training import TrainingConfig
 
 used = at_hand(dataset)
 chapter.uses(dataset=used)
@@ -107,11 +117,80 @@ proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
 #   the final model's logits for both.
 
 # %%
-audited = studies.examples(globals(), used, level)
+data, network = audited_problem(
+    used, model, points=points, hidden=hidden, activation=activation, seed=seed
+)
+training = TrainingConfig(
+    network,
+    delta=delta,
+    accountant="pld",
+    steps=updates(epochs, steps, batch_size, points / 2),  # half of the points are in
+    batch_size=batch_size,
+    clipping_norm=clipping_norm,
+    schedule=schedule,
+    device=device,
+    noise_source=noise_source(device),
+)
+
+# %%
+one = AuditSettings(
+    data,
+    training,
+    n_shadow=n_shadow,
+    n_target=n_target,
+    n_challenges=n_challenges,
+    canaries=canaries,
+    gradient=gradient,
+    seed=seed,
+)
+settings = by_budget(one, epsilons, learning_rates)
+
+# %%
+label_data, label_network = default_problem(
+    used,
+    "mlp",
+    train=label_points,
+    validation=0,
+    test=test_points(used),
+    hidden=hidden,
+    activation=activation,
+    seed=seed,
+)
+on_labels = TrainingConfig(
+    label_network,
+    steps=label_steps,
+    batch_size=label_batch,
+    learning_rate=label_rate,
+    device=device,
+)
+response = RandomizedResponse(label_epsilon)
+label_job = studies.label_job(on_labels, label_data, response, label_models, seed=seed)
+
+# %%
+audited = studies.examples(settings[1:], level)  # those that are private
 hard = studies.hard_case(SanityCheck(delta=delta), hard_models, level, seed)
-labelled = studies.labels(studies.label_job(globals(), used), level)
+labelled = studies.labels(label_job, level)
 channels = [*audited, hard, labelled]
-every = studies.together([*channels, *studies.other_models(globals(), used, level)], level)
+
+# %%
+listed = rows_of(
+    private=private,
+    private_points=private_points,
+    private_batches=private_batches,
+    private_steps=private_steps,
+    private_epsilons=private_epsilons,
+    private_deltas=private_deltas,
+)
+
+# %%
+others = [
+    studies.PrivateTraining(*row).attacked(private_models, level, seed + number)
+    for number, row in enumerate(listed, 1)
+]
+others += studies.noisy_labels(
+    on_labels, label_data, label_budgets, noisy_models, delta=delta, level=level, seed=seed
+)
+every = studies.together([*channels, *others, studies.votes(*pate, delta)], level)
 
 # %%
 chapter.figure(

@@ -47,10 +47,37 @@ import math
 
 from lib.runs import stored_table
 from lib.studies.beyond import gap as studies
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
+from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.training import TrainingConfig
 
+# %%
 used = at_hand(dataset)
-settings = studies.settings_from(globals(), used)
+data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+training = TrainingConfig(
+    network,
+    steps=updates(epochs, steps, batch_size, data.train),
+    batch_size=batch_size,
+    clipping_norm=clipping_norm,
+    momentum=momentum,
+    schedule=schedule,
+    device=device,
+    noise_source=noise_source(device),
+)
+panel = PanelSettings(
+    data, training, families=("plain",), epsilons=(math.inf, *epsilons), n_seeds=n_seeds
+)
+people = studies.people_judge(labels, used)
+settings = studies.GapStudy(
+    studies.with_people(panel) if people else panel,
+    rate=rate,
+    free_rate=free_rate,
+    flip=flip,
+    people=people,
+    seed=seed,
+)
+
+# %%
 judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of them flipped"
 chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 

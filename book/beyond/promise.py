@@ -46,10 +46,39 @@ chapter = open_chapter("promise", globals())
 from lib.runs import stored_table
 from lib.selective import coverage_at_accuracy
 from lib.studies.beyond import promise as studies
-from lib.studies.default_problem import at_hand, data_note
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
+from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.training import TrainingConfig
 
+# %%
 used = at_hand(dataset)
-settings = studies.settings_from(globals(), used)
+data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+training = TrainingConfig(
+    network,
+    steps=updates(epochs, steps, batch_size, data.train),
+    batch_size=batch_size,
+    clipping_norm=clipping_norm,
+    momentum=momentum,
+    schedule=schedule,
+    device=device,
+    noise_source=noise_source(device),
+)
+panel = PanelSettings(
+    data, training, families=("plain",), epsilons=(epsilon,), n_seeds=1, rates=(rate,)
+)
+settings = studies.Promise(
+    panel,
+    rate=rate,
+    target=target,
+    level=level,
+    candidates=candidates,
+    budgets=tuple(sorted(budgets)),
+    sizes=tuple(sorted(sizes)),
+    draws=draws,
+    seed=seed,
+)
+
+# %%
 chapter.note(data_note(dataset, used, f" ({model})"))
 
 # %% [markdown]

@@ -40,11 +40,30 @@ from lib.book.words import name_text
 chapter = open_chapter("sctd_map", globals())
 
 from lib.studies.beyond import noise_map as studies
+from lib.studies.default_problem import rows_of
 
-settings = studies.settings_from(globals(), dataset)
+# %%
+data, network = studies.whole_problem(dataset, model, hidden)
+regimes = rows_of(
+    batch_sizes=batch_sizes,
+    clipping_norms=clipping_norms,
+    momenta=momenta,
+    epochs=epochs,
+    seeds=seeds,
+)
+settings = studies.MapSettings(
+    data,
+    network,
+    regimes=tuple(studies.Regime(*row) for row in regimes),
+    moves=tuple(moves),
+    epsilons=tuple(epsilons),
+    checkpoints=checkpoints,
+    device=device,
+)
+
+# %%
 chapter.note(
-    f"Data: {name_text(dataset)} ({model}), {settings.data.train:,} training and "
-    f"{settings.data.test:,} test points."
+    f"Data: {name_text(dataset)} ({model}), {data.train:,} training and {data.test:,} test points."
 )
 
 # %% [markdown]

@@ -62,7 +62,7 @@ import numpy as np
 from lib.audit import trials_needed
 from lib.studies.beyond.six_lenses import figures
 from lib.studies.beyond.six_lenses.evidence import audit_record, label_canaries
-from lib.studies.beyond.six_lenses.settings import settings_from
+from lib.studies.beyond.six_lenses.settings import LensSettings, on_digits
 from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
@@ -71,13 +71,39 @@ from lib.studies.beyond.six_lenses.views import (
     suitability,
     trained,
 )
-from lib.studies.default_problem import title
+from lib.studies.default_problem import at_hand, default_problem, noise_source, title, updates
+from lib.training import TrainingConfig
 
 # %%
-settings = settings_from(globals())
+used = at_hand(dataset)
+if used == dataset:
+    data, network = default_problem(
+        dataset,
+        model,
+        train=points,
+        validation=validation,
+        test=test,
+        hidden=hidden,
+        activation=activation,
+        seed=seed,
+    )
+    training = TrainingConfig(
+        network,
+        epsilon=epsilon,
+        delta=delta,
+        steps=updates(epochs, steps, batch_size, points),
+        batch_size=batch_size,
+        clipping_norm=clipping_norm,
+        learning_rate=learning_rate,
+        schedule=schedule,
+        device=device,
+        noise_source=noise_source(device),
+    )
+    settings = LensSettings(data, training, plain_steps, plain_learning_rate, seed)
+else:
+    settings = on_digits(epsilon, delta, device, seed)
 
 # %%
-used = settings.data.name
 chapter.uses(dataset=used)
 chapter.note(
     f"Data: {title(used)}; {settings.data.train:,} training, "

@@ -29,8 +29,23 @@ if TYPE_CHECKING:
     from lib.book.execute import Executed
 
 _FIELDS = {
-    *("chapter", "profile", "parameters", "values", "tables", "verdicts", "code", "data", "python"),
-    *("packages", "hardware", "finished", "seconds", "source", "figures", "commit", "used"),
+    "chapter",
+    "profile",
+    "parameters",
+    "values",
+    "tables",
+    "verdicts",
+    "code",
+    "data",
+    "python",
+    "packages",
+    "hardware",
+    "finished",
+    "seconds",
+    "source",
+    "figures",
+    "commit",
+    "used",
     "shown",
 }
 _OPTIONAL = {"used", "shown"}  # older records have none

@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -398,9 +398,15 @@ LONGEST = 10
 
 
 def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
-    """Metadata that fold a code cell which is long, or wiring, and say what opens it."""
+    """Metadata that fold a code cell which is long, or wiring, and say what opens it.
+
+    The code of a cell that does nothing but hand the chapter what to show is not on the page at
+    all; it is in every download.
+    """
     lines, wiring = len(source.splitlines()), is_wiring(source)
     hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
+    if not hidden and only_shows(source):
+        return {"tags": [*tags, "remove-input"]}
     if not hidden and lines <= LONGEST and not wiring:
         return {}
     what = "the wiring" if wiring else "this cell" if "hide-cell" in tags else "the code"
@@ -421,6 +427,26 @@ def is_wiring(source: str) -> bool:
     except SyntaxError:  # a magic command
         return False
     return sum(map(_weight, body)) >= 0
+
+
+def only_shows(source: str) -> bool:
+    """Whether every statement of a cell hands the chapter what to show: nothing to learn from."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return False
+    return bool(body) and all(
+        _shows(node) and "open_chapter" not in ast.unparse(node) for node in _flat(body)
+    )
+
+
+def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, in the place of loops and conditions what these do."""
+    for node in body:
+        if isinstance(node, (ast.For, ast.If, ast.With)):
+            yield from _flat([*node.body, *getattr(node, "orelse", ())])
+        else:
+            yield node
 
 
 def _weight(node: ast.stmt) -> int:

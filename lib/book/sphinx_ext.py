@@ -102,6 +102,8 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         merged.append(_code_cell(executed, cell["id"], page, above))
         if not own:
             merged[-1].metadata |= folding(executed["source"], executed["tags"])
+            if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
+                merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
             merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
     notebook.cells = merged
     return notebook

@@ -196,16 +196,13 @@ def _areas(
         threshold = math.nan if sure.threshold is None else sure.threshold
         rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))
         curves[name] = selective.accuracy_coverage(correct, order)
-    areas = pd.DataFrame(
-        rows,
-        columns=[
-            "score",
-            *("AURC", "AURC stderr", "AURC low", "AURC high"),
-            *("normalized", "normalized stderr", "normalized low", "normalized high"),
-            *("coverage at target", "guaranteed coverage", "guaranteed above"),
-        ],
-    )
-    return areas, curves
+    measured = [
+        f"{area}{end}"
+        for area in ("AURC", "normalized")
+        for end in ("", " stderr", " low", " high")
+    ]
+    promised = ["coverage at target", "guaranteed coverage", "guaranteed above"]
+    return pd.DataFrame(rows, columns=["score", *measured, *promised]), curves
 
 
 def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:

@@ -2,14 +2,13 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lib import data
 from lib.data.images import image_files, load_images
 from lib.data.text import TEXT_FILES
-from lib.training.config import TrainingConfig
 from lib.training.jobs import DataSpec
 from lib.training.models import SMALL_CNN_FEATURES, ModelSpec
 from lib.training.torch_settings import accelerated
@@ -105,30 +104,20 @@ def on_public_network(data: DataSpec, model: ModelSpec, public: int) -> tuple[Da
     )
 
 
-def rows_of(parameters: Mapping[str, Any], names: Sequence[str]) -> list[tuple[Any, ...]]:
+def rows_of(**columns: Sequence[Any]) -> list[tuple[Any, ...]]:
     """What a chapter's lists say together: the first entry of each, the second of each, ..."""
-    columns = [parameters[name] for name in names]
-    if len({len(column) for column in columns}) > 1:
-        lengths = [len(column) for column in columns]
-        raise ValueError(f"{', '.join(names)} must be of one length, got {lengths} entries")
-    return list(zip(*columns, strict=True))
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = [len(column) for column in columns.values()]
+        raise ValueError(f"{', '.join(columns)} must be of one length, got {lengths} entries")
+    return list(zip(*columns.values(), strict=True))
 
 
-def updates(parameters: Mapping[str, Any], points: float) -> int:
-    """Steps of a training on so many points: a chapter's ``epochs`` where above 0, or ``steps``."""
-    passes = parameters.get("epochs", 0) * points / parameters["batch_size"]
-    return max(2, round(passes)) if passes else parameters["steps"]
+def updates(epochs: float, steps: int, batch_size: int, points: float) -> int:
+    """Updates of a training on so many points: `epochs` passes over them, or `steps` where 0."""
+    passes = epochs * points / batch_size
+    return max(2, round(passes)) if passes else steps
 
 
-def with_training(
-    kind: Callable[..., Any], data: DataSpec, model: ModelSpec, given: dict[str, Any]
-) -> Any:
-    """Settings that hold a training, from a chapter's flat parameters and a study's defaults."""
-    names = {field.name for field in fields(TrainingConfig)} - {"seed"}
-    given = given | ({"steps": updates(given, data.train)} if "steps" in given else {})
-    given.pop("epochs", None)
-    training = {name: value for name, value in given.items() if name in names}
-    if accelerated(training.get("device", "cpu")):  # drawing it on the host would take hours
-        training = {"noise_source": "device", **training}
-    others = {name: value for name, value in given.items() if name not in names}
-    return kind(data, TrainingConfig(model, **training), **others)
+def noise_source(device: str) -> str:
+    """Where noise is drawn: on an accelerator itself, since the host would take hours."""
+    return "device" if accelerated(device) else "host"

@@ -1,11 +1,52 @@
-"""Compiled layers on a tile of examples, which :mod:`lib.training.kernels` is made of."""
+"""Compiled layers on a tile of examples, which :mod:`lib.training.kernels` is made of.
+
+A tile has an example a column, so that the innermost loops run over examples, which lie side by
+side in memory and go through one instruction together::
+
+              t = 0 ... count-1 | count ... width-1
+            +-------------------+------------------+
+    a[0, t] | first input       | 0                |   columns beyond the sample are zero: they
+    a[1, t] | second input      | 0                |   are computed with the rest, and no loop
+      ...   |                   |                  |   has to know where the sample ends
+            +-------------------+------------------+
+
+Weights of all layers lie in one vector ``w``, a layer's as PyTorch has them::
+
+    w: | row of output 0 | row of output 1 | ... | biases | next layer ...
+       ^ at[layer]         n_in numbers each      ^ at[layer] + n_in * n_out
+"""
+
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from lib.training import clipping
 
+# Columns of a tile: a layer of a hundred units then takes 25 kB, which a processor's nearest cache
+# holds, and a row of 64 is a whole number of vectors.
 TILE = 64
+
+
+class Tile(NamedTuple):
+    """Which examples a tile has."""
+
+    rows: npt.NDArray[np.int64]  # the sampled rows of all steps
+    start: int  # the tile's first one of them
+    count: int  # how many it has
+    width: int  # columns that are computed, a multiple of 16 and at least `count`
+
+
+class Work(NamedTuple):
+    """Memory for a softmax, a number for each column."""
+
+    top: npt.NDArray[np.float32]  # the largest logit
+    total: npt.NDArray[np.float32]  # the sum of exponentials, relative to it
+    bits: npt.NDArray[np.int32]  # where :func:`_exp` writes a power of two by its bits
+    powers: npt.NDArray[np.float32]  # the same memory, read as numbers
+
+
 _GUARD = clipping.GUARD
 
 # Reordering of sums is allowed (it is what vectorises them); assuming away NaN and infinity is not,
@@ -19,6 +60,8 @@ _compiled = njit(fastmath=_MATH, nogil=True, cache=True, error_model="numpy")
 @_compiled
 def _forward(w, at, n_out, n_in, bias, a, z, width):
     """Z = W A + b on a tile; W starts at w[at], b at w[bias]."""
+    # Blocks of 4 outputs by 4 inputs: 16 weights stay in registers while a tile's columns pass by,
+    # and each number of Z is read and written once for four inputs. What is left over follows.
     o = 0
     while o + 4 <= n_out:
         r0 = at + o * n_in
@@ -75,6 +118,7 @@ def _forward(w, at, n_out, n_in, bias, a, z, width):
 def _outer(g, at, n_out, n_in, d, a, width):
     """Add D A^T to the gradient of a layer, summed over the tile."""
     zero = np.float32(0.0)
+    # Blocks of 2 outputs by 4 inputs: their 8 sums over the tile stay in registers.
     o = 0
     while o + 2 <= n_out:
         i = 0
@@ -123,6 +167,7 @@ def _outer(g, at, n_out, n_in, d, a, width):
 @_compiled
 def _backward(w, at, n_out, n_in, d, e, width):
     """E = W^T D on a tile."""
+    # Blocks of 4 inputs by 2 outputs, W read as it lies: a column of W is never walked down.
     i = 0
     while i + 4 <= n_in:
         for t in range(width):
@@ -165,6 +210,9 @@ def _exp(x, out, bits, powers, width):
 
     Below -87, where numbers lose digits, to 1e-5; NaN stays visible.
     """
+    # exp(v) = 2^k exp(v - k log 2), with k whole and the rest at most log(2) / 2 = 0.35 in size.
+    # log 2 is subtracted in two parts, of which the first has so few bits that k times it is exact.
+    # 2^k is the number whose exponent's bits are k + 127: written as an integer, read as a float.
     for t in range(width):
         low = x[t] < np.float32(-87.0)
         v = x[t] + np.float32(16.635532) if low else x[t]  # 24 log 2
@@ -179,7 +227,7 @@ def _exp(x, out, bits, powers, width):
         p = p * v + np.float32(1.6666665459e-1)
         p = p * v + np.float32(5.0000001201e-1)
         p = p * v * v + v + np.float32(1.0)
-        p = p * np.float32(5.9604644775390625e-8) if low else p
+        p = p * np.float32(5.9604644775390625e-8) if low else p  # 2^-24, what was added above
         p = np.float32(0.0) if x[t] < np.float32(-104.0) else p
         out[t] = p if x[t] == x[t] else x[t]
         bits[t] = (np.int32(k) + np.int32(127)) << np.int32(23)
@@ -198,6 +246,7 @@ def _activate(z, n, kind, scratch, bits, powers, width):
         for t in range(width):
             scratch[0, t] = np.float32(2.0) * min(abs(z[o, t]), np.float32(20.0))
         _exp(scratch[0], scratch[1], bits, powers, width)
+        # tanh(v) = 1 - 2 / (exp(2 v) + 1); beyond 20 it is 1 to the last digit.
         for t in range(width):
             v = z[o, t]
             large = np.float32(1.0) - np.float32(2.0) / (scratch[1, t] + np.float32(1.0))
@@ -215,6 +264,7 @@ def _activate(z, n, kind, scratch, bits, powers, width):
 @_compiled
 def _softmax(z, first, n, work, width):
     """Softmax of n rows in place; leaves the largest logit and the sum of exponentials."""
+    # Less the largest, so that no exponential is infinite and one of them is 1.
     top, total, bits, powers = work
     for t in range(width):
         top[t] = z[first, t]
@@ -234,7 +284,9 @@ def _softmax(z, first, n, work, width):
 
 
 @_compiled
-def _gather(x, rows, start, count, a, width):
+def _gather(x, tile, a):
+    """Copy a tile's examples from rows of `x` to columns of `a`."""
+    rows, start, count, width = tile
     for t in range(count):
         row = x[rows[start + t]]
         for i in range(row.shape[0]):
@@ -247,10 +299,10 @@ def _gather(x, rows, start, count, a, width):
 @_compiled
 def _outputs(x, tile, w, at, sizes, activation, masks, units, z, scratch, work):
     """Run the network on a tile: activations to `units`, outputs to `z`."""
-    rows, start, count, width = tile
-    bits, powers = work[2], work[3]
+    start, count, width = tile.start, tile.count, tile.width
+    bits, powers = work.bits, work.powers
     n_layers = sizes.shape[0] - 1
-    _gather(x, rows, start, count, units[0], width)
+    _gather(x, tile, units[0])
     column = 0
     for layer in range(n_layers):
         n_in, n_out = sizes[layer], sizes[layer + 1]
@@ -273,6 +325,7 @@ def _by_definition(gradient, at, sizes, deltas, units, t, clipping_norm):
 
     What it is made of is 0 afterwards.
     """
+    # In float64: what brings an example here are squares too large or too small for float32.
     square = 0.0
     for layer in range(at.shape[0]):
         for o in range(sizes[layer + 1]):

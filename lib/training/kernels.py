@@ -10,9 +10,19 @@ Parameters lie in one flat float32 vector in PyTorch's order (weight row by row,
 after layer).  Tiles hold examples along their last axis.  Random numbers are not drawn here: the
 caller hands them over, so that every path of training can be given the same.
 
-Functions of a tile share two tuples: `tile`, that is (rows, first of them, how many, padded width),
-and `work`, four vectors of a tile's width: largest logits, sums of exponentials, and two views of
-the memory that :func:`_exp` computes powers in.
+One step::
+
+    rows[starts[s] : starts[s + 1]]         the sample of step s
+    |<- tile ->|<- tile ->|<- rest ->|      64 examples at a time
+
+    units[0]  -W0->  units[1]  -W1->  ...  outputs        forward (:func:`_outputs`)
+                     deltas[0] <-W1-  ...  deltas[-1]     errors, from the loss down
+    |units[l]|^2 + 1  times  |deltas[l]|^2                added over layers: an example's norm
+    gradient += clip * deltas[l] units[l]^T               only now, when the factor is known
+
+    params -= rate * (momentum * velocity + (gradient + noise) / batch_size)
+
+What functions of a tile share are :class:`lib.training.kernel_layers.Tile` and ``Work``.
 
 All objectives of :mod:`lib.training.objectives` are here, as the gradient of one example's loss by
 the network's outputs; what follows from it is the same for all.  There is one :func:`run_steps`,
@@ -24,6 +34,8 @@ import numpy as np
 from lib.training import clipping
 from lib.training.kernel_layers import (
     TILE,
+    Tile,
+    Work,
     _backward,
     _by_definition,
     _compiled,
@@ -59,9 +71,9 @@ def _entropy_errors(p, first, n, entropy, logs, work, width):
     Row `first` of `p` and the n - 1 after it are their softmax, and `work` is as :func:`_softmax`
     leaves it; its contents are lost.
     """
-    top, total = work[0], work[1]
+    top, total = work.top, work.total
     for t in range(width):
-        total[t] = top[t] + np.log(total[t])
+        total[t] = top[t] + np.log(total[t])  # the logarithm of the sum, of all logits
         top[t] = np.float32(0.0)
     for c in range(n):
         for t in range(width):
@@ -89,7 +101,7 @@ def _class_errors(d, first, n, tile, labels, soft, posterior, entropy, logs, wor
                 d[first + c, t] -= logs[c, t]
     for t in range(count):
         row = rows[start + t]
-        if posterior:
+        if posterior:  # ALIBI and AGIBI (P5): likelihood times the model's own prediction
             s = zero
             for c in range(n):
                 s += soft[row, c] * d[first + c, t]
@@ -125,7 +137,7 @@ def _abstention_errors(
         row = rows[start + t]
         label = labels[row]
         if objective == _SELF_ADAPTIVE:
-            for c in range(n):
+            for c in range(n):  # the average that the label is to be taken from (P1, Eq. 12)
                 memory[row, c] = constants[0] * memory[row, c] + constants[1] * q[c, t]
             share[t] = memory[row, label]
         else:  # p_y / (p_y + p_abstain / reward), of which constants[0] is the reward's logarithm
@@ -144,7 +156,7 @@ def _abstention_errors(
 def _losses(z, n, tile, labels, soft, entropy, q, losses, work):
     """Cross-entropy, with entropy, of the first n logits; they stay as they are."""
     rows, start, count, width = tile
-    top, total = work[0], work[1]
+    top, total = work.top, work.total
     zero = np.float32(0.0)
     for c in range(n):
         for t in range(width):
@@ -223,7 +235,7 @@ def run_steps(
     powers = bits.view(np.float32)
     top = np.empty(TILE, np.float32)
     total = np.empty(TILE, np.float32)
-    work = (top, total, bits, powers)
+    work = Work(top, total, bits, powers)
     norms = np.empty(TILE, np.float32)
     losses = np.empty(TILE, np.float32)
     gradient = np.empty_like(params)
@@ -235,7 +247,9 @@ def run_steps(
     for step in range(starts.shape[0] - 1):
         gradient[:] = zero
         accepted, risk = 0.0, 0.0
-        for sweep in range(0 if objective == _SELECTIVE else 1, 2):  # the first for statistics
+        # SelectiveNet's loss depends on the coverage of the batch: a first sweep over the sample
+        # measures it, and what comes of it is released with noise; the second one differentiates.
+        for sweep in range(0 if objective == _SELECTIVE else 1, 2):
             if objective == _SELECTIVE and sweep == 1:
                 # With privacy the expected size of the batch, without it the actual one.
                 size = batch_size
@@ -249,8 +263,9 @@ def run_steps(
             start, end = starts[step], starts[step + 1]
             while start < end:
                 count = min(TILE, end - start)
+                # The last tile of a sample is padded to 16, 32 or 48 columns, not always to 64.
                 width = TILE if count > 48 else (48 if count > 32 else (32 if count > 16 else 16))
-                tile = (rows, start, count, width)
+                tile = Tile(rows, start, count, width)
                 d = deltas[n_layers - 1]
                 _outputs(x, tile, params, at, sizes, activation, masks, units, d, scratch, work)
                 if objective == _SELECTIVE:
@@ -301,6 +316,8 @@ def run_steps(
                     if abstains:
                         for t in range(width):
                             d[n_classes, t] = zero
+                # Of alpha (gated risk + penalty) + (1 - alpha) cross-entropy of the auxiliary head:
+                # the gate's own error, then what the gate lets through of the classes' errors.
                 if objective == _SELECTIVE:
                     alpha = constants[1]
                     push = np.float32(2.0) * constants[2] * missing
@@ -329,6 +346,8 @@ def run_steps(
                     for i in range(n_in):
                         for t in range(width):
                             scratch[1, t] += a[i, t] * a[i, t]
+                    # |d|^2 (|a|^2 + 1), unless a tiny square has lost digits that a large one would
+                    # bring to light: such an example is clipped by definition, further below.
                     for t in range(width):
                         square, factor = scratch[0, t], scratch[1, t]
                         doubtful = square < _TINY_SQUARE and factor > _LARGE_SQUARE
@@ -349,7 +368,7 @@ def run_steps(
                                 for i in range(n_in):
                                     below[i, t] *= masks[start + t, column + i]
 
-                # Clip, and add to the summed gradient.
+                # Clip, and add to the summed gradient. From here `norms` holds factors.
                 for t in range(count):
                     square = norms[t]
                     norms[t] = min(one, clipping_norm / (np.sqrt(square) + _GUARD))
@@ -373,6 +392,8 @@ def run_steps(
                     _outer(gradient, at[layer], n_out, n_in, d, units[layer], width)
                 start += count
 
+        # Noise is added once to the sum, as DP-SGD has it, and both are divided by the *expected*
+        # size of the sample: the actual one is private.
         rate = learning_rates[step]
         noisy = noise.shape[0] > 0
         for k in range(params.shape[0]):
@@ -393,7 +414,7 @@ def predict(x, params, sizes, activation, logits):
     scratch = np.empty((2, TILE), np.float32)
     bits = np.empty(TILE, np.int32)
     empty = np.empty(TILE, np.float32)  # for softmax, which is not needed
-    work = (empty, empty, bits, bits.view(np.float32))
+    work = Work(empty, empty, bits, bits.view(np.float32))
     rows = np.arange(x.shape[0])
     masks = np.empty((0, 0), np.float32)
     last = units[n_layers]
@@ -401,7 +422,7 @@ def predict(x, params, sizes, activation, logits):
     start = rows[0]  # not the literal 0, nor TILE below: numba would compile all anew for them
     while start < x.shape[0]:
         count = min(TILE, x.shape[0] - start)
-        tile = (rows, start, count, np.int64(units.shape[2]))
+        tile = Tile(rows, start, count, np.int64(units.shape[2]))
         _outputs(x, tile, params, at, sizes, activation, masks, units, last, scratch, work)
         for t in range(count):
             for c in range(logits.shape[1]):

@@ -12,15 +12,35 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.training.stem_loops import _clipped, _outputs, _summed
+from lib.training.stem_loops import Rows, _clipped, _outputs, _summed
 
 _ROWS = 256  # that pass through a stem one after another, and whose activations are kept together
 _PIECE = 64  # examples that are one thread's work, however many there are: sums do not depend on it
 
 _FIELDS = (
-    *("channels", "high", "wide", "outputs", "kernel_high", "kernel_wide"),
-    *("stride_high", "stride_wide", "pad_high", "pad_wide", "out_high", "out_wide"),
-    *("pool", "pool_stride", "pooled_high", "pooled_wide", "relu", "weight", "kept"),
+    # What goes into a layer, and how many channels leave it
+    "channels",
+    "high",
+    "wide",
+    "outputs",
+    # The kernel, its steps, and the zeros around what goes in
+    "kernel_high",
+    "kernel_wide",
+    "stride_high",
+    "stride_wide",
+    "pad_high",
+    "pad_wide",
+    # What leaves the convolution, and what leaves the pooling of windows of `pool` x `pool`
+    "out_high",
+    "out_wide",
+    "pool",
+    "pool_stride",
+    "pooled_high",
+    "pooled_wide",
+    # 1 for relu, 0 for tanh; where its weights begin, and what is kept of a row
+    "relu",
+    "weight",
+    "kept",
 )
 _SHAPE = np.dtype((np.record, [(name, np.int64) for name in _FIELDS]))
 
@@ -117,7 +137,8 @@ class Stem:
 
         def run(rows):
             total = np.zeros(self._size, np.float32)
-            _summed(tuple(array[rows] for array in arrays), self._weights, self._shapes, total)
+            pieces = Rows(*(array[rows] for array in arrays))
+            _summed(pieces, self._weights, self._shapes, total)
             return total
 
         return self._flat(_each(run, len(slopes)))
@@ -140,7 +161,7 @@ class Stem:
 
         def run(examples):
             rows = slice(examples.start * copies, examples.stop * copies)
-            total, pieces = np.zeros(self._size, np.float32), tuple(a[rows] for a in arrays)
+            total, pieces = np.zeros(self._size, np.float32), Rows(*(a[rows] for a in arrays))
             _clipped(pieces, self._weights, self._shapes, norm, squares[examples], total)
             return total
 

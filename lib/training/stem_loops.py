@@ -1,6 +1,27 @@
-"""Compiled loops on one example at a time, which :mod:`lib.training.stem` is made of."""
+"""Compiled loops on one example at a time, which :mod:`lib.training.stem` is made of.
+
+Channels lie last: an image is ``x[(row * wide + column) * channels + channel]``.  For the
+convolution it is written into strips, one for each column j of the outputs, as wide as the kernel
+and as high as the image with its padding::
+
+    image, 4 wide, kernel 3 wide              u: the strips, one after another
+                                              +---------+---------+
+    a b c d                                   | a b c   | b c d   |
+    e f g h         ->                        | e f g   | f g h   |
+    i j k l                                   | i j k   | j k l   |
+    m n o p                                   | m n o   | n o p   |
+                                              +---------+---------+
+                                                j = 0     j = 1
+
+A patch, here of 3 x 3, is then one piece of memory: that of output (i, j) begins `i * stride` lines
+down strip j, as :func:`_starts` has it.  So the convolution is a row of scalar products, and
+neighbours in a strip share their lines: u is 3 times the image, and not 9 times.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from lib.training import clipping
@@ -9,13 +30,32 @@ from lib.training.kernel_layers import _MATH, _activate
 _GUARD = np.float32(clipping.GUARD)
 _LARGEST_SQUARE = np.float32(clipping.LARGEST_SQUARE)
 _SMALLEST_FACTOR = np.float32(clipping.SMALLEST_FACTOR)
+# Indices are unsigned: a negative one, which counts from the end, would need a test at each access.
 _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 _compiled = njit(fastmath=_MATH, nogil=True, cache=True, error_model="numpy")
 
 
+class Rows(NamedTuple):
+    """What is known of some rows, a row of each array for each."""
+
+    images: npt.NDArray[np.float32]
+    kept: npt.NDArray[np.float32]  # what each layer gave, after pooling and activation
+    codes: npt.NDArray[np.uint8]  # which place of its window each of these came from
+    slopes: npt.NDArray[np.float32]  # of the loss, by what the last layer gave
+
+
+class Scratch(NamedTuple):
+    """Memory for one example, large enough for any layer."""
+
+    patches: npt.NDArray[np.float32]  # the strips u
+    slopes: npt.NDArray[np.float32]  # of the loss, by them
+    places: npt.NDArray[np.float32]  # outputs of a convolution before pooling, or their slopes
+    both: Any  # two vectors for slopes of what was pooled: this layer's, and the one's below
+    found: Any  # slopes of one output that are not 0, and where their patches start
+
+
 @_compiled
 def _scratch(shapes):
-    """Memory for one example: patches and their slopes, outputs, slopes of the pooled, lists."""
     patches = places = pooled = 0
     for g in shapes:
         high, width = g.high + 2 * g.pad_high, g.kernel_wide * g.channels
@@ -23,7 +63,7 @@ def _scratch(shapes):
         places = max(places, (g.out_high * g.out_wide + 3) * g.outputs)
         pooled = max(pooled, g.pooled_high * g.pooled_wide * g.outputs)
     f = np.float32
-    return (
+    return Scratch(
         np.empty(patches, f),
         np.empty(patches, f),
         np.empty(places, f),
@@ -91,6 +131,8 @@ def _convolve(u, starts, w, g, z):
     size = np.uint64(g.kernel_high * g.kernel_wide * g.channels)
     n = g.out_high * g.out_wide
     bias = g.weight + g.outputs * g.kernel_high * g.kernel_wide * g.channels
+    # 4 outputs at 2 places: 8 sums in registers, from 6 numbers read. Of an odd number of places
+    # the last is done twice.
     for o in range(0, g.outputs, 4):
         w0 = np.uint64(g.weight) + np.uint64(o) * size
         w1, w2, w3 = w0 + size, w0 + size + size, w0 + size + size + size
@@ -163,6 +205,7 @@ def _unpool(slopes, out, codes, g, e):
     e[: (g.out_high * g.out_wide + 3) * g.outputs] = 0
     one, zero = np.float32(1), np.float32(0)
     total = np.uint64(g.pooled_high * g.pooled_wide * g.outputs)
+    # Through the activation, of which the output alone is known: relu' is 0 or 1, tanh' is 1 - y^2.
     if g.relu:
         for k in range(total):
             slopes[k] = zero if out[k] <= zero else slopes[k]
@@ -193,12 +236,12 @@ def _weight_slopes(u, starts, e, g, found, total):
     bias = g.weight + g.outputs * g.kernel_high * g.kernel_wide * g.channels
     to = np.uint64(g.weight)
     for o in range(g.outputs):
-        n = 0
+        n = 0  # a place whose slope is 0 is written, too, and overwritten by the next: no branch
         for p in range(g.out_high * g.out_wide):
             value = e[p * g.outputs + o]
             values[n], pieces[n] = value, starts[p]
             n += value != 0
-        for i in range(n, n + 3):
+        for i in range(n, n + 3):  # up to a whole number of fours
             values[i], pieces[i] = 0, 0
         for i in range(0, n, 4):
             f0, f1, f2, f3 = values[i], values[i + 1], values[i + 2], values[i + 3]
@@ -231,14 +274,16 @@ def _input_slopes(e, starts, w, g, u):
 
 @_compiled
 def _outputs(images, w, shapes, kept, codes):
-    (u, _, z, _, _), starts = _scratch(shapes), _starts(shapes)
+    """Run the layers on some rows; what each layer gives goes to `kept`."""
+    scratch, starts = _scratch(shapes), _starts(shapes)
+    u, z = scratch.patches, scratch.places
     best = np.empty(z.shape[0], np.int32)
     for layer in range(shapes.shape[0]):
         g = shapes[layer]
         last = shapes[max(layer - 1, 0)]
         end = g.kept + g.pooled_high * g.pooled_wide * g.outputs
         length = g.pooled_wide * g.outputs
-        scratch, bits = np.empty((2, length), np.float32), np.empty(length, np.int32)
+        lines, bits = np.empty((2, length), np.float32), np.empty(length, np.int32)
         powers = bits.view(np.float32)
         for row in range(images.shape[0]):
             x = images[row] if layer == 0 else kept[row, last.kept : g.kept]
@@ -247,17 +292,18 @@ def _outputs(images, w, shapes, kept, codes):
             out = kept[row, g.kept : end]
             _pool(z, g, best, out, codes[row, g.kept : end])
             planes = out.reshape((g.pooled_high, length))
-            _activate(planes, g.pooled_high, g.relu, scratch, bits, powers, length)
+            _activate(planes, g.pooled_high, g.relu, lines, bits, powers, length)
 
 
 @_compiled
 def _add_gradient(rows, row, w, shapes, starts, scratch, total):
     """Add one row's gradient of all weights to `total`."""
-    images, kept, codes, slopes = rows
+    images, kept, codes = rows.images, rows.kept, rows.codes
     u, du, e, both, found = scratch
     deep = shapes.shape[0] - 1
-    size = slopes.shape[1]
-    both[deep % 2][:size] = slopes[row]
+    # From the last layer down. The slopes of a layer are read from one of the two vectors and those
+    # of the layer below are written to the other.
+    both[deep % 2][: rows.slopes.shape[1]] = rows.slopes[row]
     for layer in range(deep, -1, -1):
         g = shapes[layer]
         end = g.kept + g.pooled_high * g.pooled_wide * g.outputs
@@ -272,8 +318,9 @@ def _add_gradient(rows, row, w, shapes, starts, scratch, total):
 
 @_compiled
 def _summed(rows, w, shapes, total):
+    """Add the gradients of all rows to `total`."""
     scratch, starts = _scratch(shapes), _starts(shapes)
-    for row in range(rows[0].shape[0]):
+    for row in range(rows.images.shape[0]):
         _add_gradient(rows, row, w, shapes, starts, scratch, total)
 
 
@@ -285,7 +332,8 @@ def _clipped(rows, w, shapes, clipping_norm, squares, total):
     """
     scratch, starts = _scratch(shapes), _starts(shapes)
     mine = np.empty(total.shape[0], np.float32)
-    copies = rows[0].shape[0] // max(1, squares.shape[0])
+    # An example's augmented copies are averaged into its one gradient before that is clipped.
+    copies = rows.images.shape[0] // max(1, squares.shape[0])
     share = np.float32(1) / np.float32(max(1, copies))
     for example in range(squares.shape[0]):
         mine[:] = 0

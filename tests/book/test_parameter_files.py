@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from chapter_cells import settings_of
 from roberta import make_roberta
 
 from lib.book.chapters import (
@@ -32,10 +33,6 @@ from lib.book.parameters import validate_parameters
 from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
 from lib.runs import Checkpoint, executors
-from lib.studies.audit import system as audits
-from lib.studies.beyond import noise_map
-from lib.studies.canaries import system as mechanisms
-from lib.studies.interplay import panel
 from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]
@@ -177,17 +174,18 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
         assert any(state is not None for state in found), "nothing was resumed"
 
 
+WITH_SETTINGS = ("interplay", "normalized_score", "audit_trainings", "sctd_map", "canaries")
+
+
 def data_of(profile: str, name: str) -> list[DataSpec]:
     """What the trainings of a file are to be given, at their true size."""
     given = whole(profile, name, {})
     dataset = given.get("dataset", "")
-    if chapter_of(name) in ("interplay", "normalized_score"):
-        return [panel.settings_from(given, dataset, model).data for model in given["models"]]
-    if chapter_of(name) == "audit_trainings":
-        return [settings.data for settings in audits.settings_from(given, dataset)]
-    modules = {"sctd_map": noise_map, "canaries": mechanisms}
-    module = modules.get(chapter_of(name))
-    return [module.settings_from(given, dataset).data] if module else []
+    if chapter_of(name) not in WITH_SETTINGS:
+        return []
+    made = settings_of(chapter_of(name), given, dataset)
+    each = made.values() if isinstance(made, dict) else made if isinstance(made, list) else [made]
+    return [settings.data for settings in each]
 
 
 @pytest.mark.data

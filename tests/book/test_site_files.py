@@ -361,11 +361,10 @@ LONG = "\n".join(f"x{i} = {i}" for i in range(11))
         ("x = 1", ["hide-cell"], "Show this cell (1 line)"),
         ("import a\nfrom b import c", [], "Show the wiring (2 lines)"),
         ('chapter = open_chapter("a", globals())', ["x"], "Show the wiring (1 line)"),
-        ('chapter.note("a")\n_ = chapter.check("A", 1)', [], "Show the wiring (2 lines)"),
+        ('import b\nchapter.note("a")', [], "Show the wiring (2 lines)"),
         ('import a\nx = chapter.check("A", 1)', [], None),  # goes on with what it finds
         ("figure, ax = a()\nchapter.figure(figure)", [], None),
         ("x = a()\nchapter.table(\n    x,\n)", [], "Show the wiring (4 lines)"),
-        ("for x in y:\n    chapter.note(x)", [], "Show the wiring (2 lines)"),
         ("x = a()\nx = b(x)\nchapter.table(\n    x,\n)", [], None),
         ("other.note('a')", [], None),
         ("%matplotlib inline", [], None),
@@ -377,6 +376,23 @@ def test_long_code_and_wiring_are_folded(source, tags, prompt):
     if prompt:
         assert set(found["tags"]) >= set(tags)
         assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ('chapter.note("a")\n_ = chapter.check("A", 1)', False),
+        ("for x in y:\n    chapter.note(x)", False),
+        ("if x:\n    chapter.note(x)\nelse:\n    y = 1", True),
+        ("x = a()\nchapter.table(\n    x,\n)", True),
+        ('chapter = open_chapter("a", globals())', True),
+    ],
+)
+def test_code_that_only_shows_is_not_on_the_page(source, shown):
+    found = site.folding(source, ["x"])
+    assert ("remove-input" not in found.get("tags", [])) == shown
+    if not shown:
+        assert found == {"tags": ["x", "remove-input"]}
 
 
 def test_boxes_that_scroll_have_names_of_their_own():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chapter_cells import settings_for
 
 from lib.book.execute import named_data
 from lib.book.parameters import ParameterError, parse_parameters
@@ -14,7 +15,6 @@ from lib.data import image_files, load_images, split_rows, store
 from lib.data.errors import DataCorrupted
 from lib.data.images import array_file, examine_arrays
 from lib.studies.default_problem import at_hand, default_problem
-from lib.studies.interplay import panel
 from lib.training.jobs import DataSpec
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
@@ -78,7 +78,7 @@ def test_own_arrays_are_a_chapters_data(folder):
     assert at_hand("mine") == "mine"
     spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
     assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)
-    settings = panel.settings_for("mine", "small_cnn", epsilon=3.0)
+    settings = settings_for("mine", "small_cnn", epsilon=3.0)
     assert load_images("mine", "train").images.shape == (60, 9, 8, 1)  # grey, without a channel
     data = settings.data.load()
     assert (len(data.training), len(data.validation), len(data.labels)) == (40, 6, 30)

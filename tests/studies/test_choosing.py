@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_for
 
 from lib.studies.beyond import choosing
 from lib.studies.beyond.choosing import WAYS, Choosing
-from lib.studies.interplay.panel import settings_for
 
 
 @pytest.fixture(scope="module")

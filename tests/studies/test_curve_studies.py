@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chapter_cells import names_of
 from scipy import stats
 
 from lib.audit import attack_curve, roc_counts
@@ -23,6 +24,17 @@ PARAMETERS = {
     **{"label_batch": 20, "label_rate": 0.5},
 }
 LEVEL = 0.999
+
+
+def private_trainings(given):
+    listed = names_of("curves", given | {"model": "mlp"}, "digits")["listed"]
+    return [curves.PrivateTraining(*row) for row in listed]
+
+
+def noisy_job(mechanism, number):
+    names = names_of("curves", PARAMETERS, "digits")
+    given = names["on_labels"], names["label_data"], mechanism, names["label_models"]
+    return curves.label_job(*given, seed=names["seed"], number=number)
 
 
 @pytest.fixture
@@ -47,7 +59,7 @@ def test_a_pair_of_labels_and_a_coin():
 
 @pytest.mark.usefixtures("store")
 def test_the_label_channel_reaches_its_curve_and_stays_above_it():
-    job = curves.label_job(PARAMETERS, "digits")
+    job = names_of("curves", PARAMETERS, "digits")["label_job"]
     channel = curves.labels(job, LEVEL)
     attack = channel.attacks["logits"]
     assert attack.margin(channel.proven.fnr) <= 0
@@ -128,7 +140,7 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
 
 
 def test_pate_is_proven_what_its_accountant_says_without_the_votes():
-    channel = curves.votes({"pate": [20.0, 6.5, 1000.0, 40.0], "delta": 1e-5})
+    channel = curves.votes(20.0, 6.5, 1000.0, 40.0, 1e-5)
     answered = np.arange(1000) < 40
     cost = pate_epsilon([[30, 20]] * 1000, 20.0, 6.5, 30.0, 1e-5, answered)
     assert 0.85 * cost.data_independent < channel.claimed <= cost.data_independent
@@ -174,7 +186,7 @@ def test_the_picture_has_what_the_other_pages_train(profile):
         "six lenses": {(lenses["points"], size, steps or lenses["steps"], lenses["delta"])},
     }
     own = profile_parameters(params, profile, "curves")
-    found = curves.trainings_of(own)
+    found = private_trainings(own)
     for each in found:
         row = (each.points, each.batch_size, each.steps, each.delta)
         assert row in expected[each.name], each

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 from scipy import special
 
 from lib.selective import normalized_score
@@ -17,7 +18,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def study():
-    return gap.settings_from(PARAMETERS, "digits")
+    return settings_of("gap", PARAMETERS, "digits")
 
 
 def test_flips_are_as_often_as_told_and_to_every_other_label(study):

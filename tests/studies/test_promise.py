@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.selective import coverage_at_accuracy
@@ -20,7 +21,7 @@ PARAMETERS = {
 
 @pytest.fixture(scope="module")
 def settings():
-    return promise.settings_from(PARAMETERS, "digits")
+    return settings_of("promise", PARAMETERS, "digits")
 
 
 @pytest.fixture(scope="module")

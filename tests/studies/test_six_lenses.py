@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 
 from lib import audit
 from lib.audit import one_label_bound
@@ -19,7 +20,6 @@ from lib.studies.beyond.six_lenses.evidence import (
     ledger_of,
 )
 from lib.studies.beyond.six_lenses.jobs import RecordTrainings
-from lib.studies.beyond.six_lenses.settings import DIGITS, settings_from
 from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
@@ -34,13 +34,13 @@ from lib.training import train_many
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
 
-GIVEN = DIGITS | {"epsilon": 1.0, "delta": 1e-5, "device": "cpu", "seed": 0}
+GIVEN = {"model": "mlp", "epsilon": 1.0, "learning_rate": 2.0, "plain_learning_rate": 1.0}
 GIVEN |= {"points": 300, "validation": 300, "test": 400, "hidden": 8, "batch_size": 60}
 GIVEN |= {"steps": 40, "plain_steps": 60}
 
 
 def small(dataset="digits", **changes):
-    return settings_from(GIVEN | {"dataset": dataset} | changes)
+    return settings_of("six_lenses", GIVEN | changes, dataset)
 
 
 @pytest.fixture(scope="module")

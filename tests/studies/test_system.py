@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chapter_cells import settings_of
 from scipy import special, stats
 
 from lib.audit import epsilon_interval, select_worst
@@ -15,12 +16,7 @@ from lib.book import evidence
 from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
-from lib.studies.audit.system import (
-    AuditContradiction,
-    require_consistent,
-    run_audits,
-    settings_from,
-)
+from lib.studies.audit.system import AuditContradiction, require_consistent, run_audits
 from lib.training import confidence, plan
 
 CHAPTER = Path(__file__).parents[2] / "book" / "audit_trainings.py"
@@ -34,7 +30,7 @@ SMALL = {
 
 def small(**others):
     """Settings without privacy, and with epsilon = 1."""
-    return settings_from(GIVEN | SMALL | others, "digits")
+    return settings_of("audit_trainings", GIVEN | SMALL | others, "digits")
 
 
 @pytest.fixture(scope="module")

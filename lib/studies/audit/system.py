@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +19,7 @@ from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
 from lib.studies.audit.tables import swept_interval
-from lib.studies.default_problem import (
-    default_problem,
-    on_public_network,
-    test_points,
-    updates,
-    with_training,
-)
+from lib.studies.default_problem import default_problem, test_points
 from lib.training import (
     DataSpec,
     ModelSpec,
@@ -103,37 +97,45 @@ class AuditSettings:
         ]
 
 
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> list[AuditSettings]:
-    """The audits of a chapter's parameters: without privacy, and of each budget."""
-    model, texts = parameters["model"], dataset in TEXT_FILES
+def audited_problem(
+    dataset: str, model: str, *, points: int, hidden: int, activation: str, seed: int
+) -> tuple[DataSpec, ModelSpec]:
+    """The points D of an audit, and a model that suits them."""
+    texts = dataset in TEXT_FILES
     if (model == "roberta" and not texts) or (texts and model not in ("linear", "mlp", "roberta")):
         raise ValueError(
             f"model must be {'linear, mlp or roberta' if texts else 'one for images'} for"
             f" {dataset!r}, got {model!r}"
         )
-    budgets, rates = (math.inf, *parameters["epsilons"]), parameters["learning_rates"]
-    if len(rates) != len(budgets):
+    return default_problem(
+        dataset,
+        model,
+        train=points,
+        validation=200 if dataset == "digits" else 1000,
+        test=test_points(dataset),
+        hidden=hidden,
+        activation=activation,
+        seed=seed,
+    )
+
+
+def by_budget(
+    first: AuditSettings, epsilons: Sequence[float], learning_rates: Sequence[float]
+) -> list[AuditSettings]:
+    """The same audit without privacy and at each budget, each with its own learning rate."""
+    budgets = (math.inf, *epsilons)
+    if len(learning_rates) != len(budgets):
         raise ValueError(
-            f"learning_rates must have one entry more than epsilons ({len(budgets)}), got {rates!r}"
+            f"learning_rates must have one entry more than epsilons ({len(budgets)}), got"
+            f" {learning_rates!r}"
         )
-    sizes = {"train": parameters["points"], "validation": 200 if dataset == "digits" else 1000}
-    sizes |= {name: parameters[name] for name in ("hidden", "activation", "seed")}
-    data, spec = default_problem(dataset, model, test=test_points(dataset), **sizes)
-    if public := parameters.get("public", 0):  # not of every page that audits
-        data, spec = on_public_network(data, spec, public)
-    names = ("delta", "n_shadow", "n_target", "n_challenges", "canaries", "batch_size")
-    names += ("clipping_norm", "schedule", "gradient", "device")
-    shared = {name: parameters[name] for name in names} | {"accountant": "pld"}
-    shared["steps"] = updates(parameters, parameters["points"] / 2)  # what one model has
-    seed = 100 * parameters["seed"]
     return [
-        with_training(
-            AuditSettings,
-            data,
-            spec,
-            shared | {"epsilon": epsilon, "learning_rate": rate, "seed": seed + stream},
+        replace(
+            first,
+            training=replace(first.training, epsilon=epsilon, learning_rate=rate),
+            seed=100 * first.seed + stream,  # no two audits of a chapter share their noise
         )
-        for stream, (epsilon, rate) in enumerate(zip(budgets, rates, strict=True))
+        for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
     ]
 
 

@@ -7,9 +7,8 @@ random number of trials, of which only the best is released (Papernot and Steink
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,8 @@ from lib.privacy import (
 )
 from lib.runs import run_all
 from lib.selective import areas, log_odds
-from lib.studies.interplay.panel import PanelSettings, plain_panel, settings_for
+from lib.studies.default_problem import updates
+from lib.studies.interplay.panel import PanelSettings
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -86,37 +86,25 @@ class Choosing:
         return 10 * self.budgets.index(epsilon) + WAYS.index(way)
 
 
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> Choosing:
-    """The searches of a chapter's parameters."""
-    given = {name: tuple(parameters[name]) for name in ("epsilons", "rates")}
-    panel = plain_panel(parameters, dataset, n_seeds=1, **given)
-    return Choosing(panel, parameters["searches"], parameters["mean_trials"], parameters["shape"])
-
-
-def run_regimes(parameters: Mapping[str, Any], dataset: str) -> pd.DataFrame:
+def run_regimes(
+    panel: PanelSettings,
+    norms: Sequence[float],
+    batches: Sequence[int],
+    ways: Sequence[float],
+    epochs: float,
+) -> pd.DataFrame:
     """``clipping norm``, ``batch``, ``rate`` and ``accuracy`` on validation points, a row each.
 
     All trainings see as many examples and have the smallest budget.  A rate follows from how far
     the parameters may go in all: learning rate times clipping norm times updates.
     """
-    epsilon, jobs, rows = min(parameters["epsilons"]), [], []
-    names = ("hidden", "activation", "momentum", "schedule", "device", "seed")
-    shared = {name: parameters[name] for name in names}
-    for norm, batch in itertools.product(parameters["norms"], parameters["batches"]):
-        panel = settings_for(
-            dataset,
-            parameters["tuned_model"],
-            epsilons=(epsilon,),
-            families=("plain",),
-            clipping_norm=norm,
-            batch_size=batch,
-            epochs=parameters["tuned_epochs"],
-            steps=2,
-            **shared,
-        )
-        rates = tuple(way / norm / panel.training.steps for way in parameters["ways"])
-        panel = replace(panel, rates=rates)
-        jobs.append(ManyTrainings(panel.tuning("plain", epsilon), panel.data, points="validation"))
+    epsilon, jobs, rows = min(panel.epsilons), [], []
+    for norm, batch in itertools.product(norms, batches):
+        steps = updates(epochs, 2, batch, panel.data.train)
+        rates = tuple(way / norm / steps for way in ways)
+        training = replace(panel.training, clipping_norm=norm, batch_size=batch, steps=steps)
+        one = replace(panel, training=training, epsilons=(epsilon,), rates=rates)
+        jobs.append(ManyTrainings(one.tuning("plain", epsilon), one.data, points="validation"))
         rows += [{"clipping norm": norm, "batch": batch, "rate": rate} for rate in sorted(rates)]
     runs = run_all(jobs)
     found = [model["accuracy"] for run in runs for model in run.metrics["models"]]

@@ -1,7 +1,7 @@
 """Proven trade-off curves and those that attacks reach: all private models of the book."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,9 +27,8 @@ from lib.privacy import (
 )
 from lib.runs import run_all
 from lib.studies.audit.sanity import SanityCheck, engine_scores
-from lib.studies.audit.system import run_audits, settings_from
-from lib.studies.default_problem import default_problem, rows_of, test_points
-from lib.training import LabelTrainings, TrainingConfig
+from lib.studies.audit.system import AuditSettings, run_audits
+from lib.training import DataSpec, LabelTrainings, TrainingConfig
 
 #: How often an attack on a small training sees its weights.
 LOOKS = 32
@@ -78,10 +77,10 @@ class PairedLabel:
         return np.array([self.drawn(labels)[0]])
 
 
-def examples(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
-    """The private trainings of a chapter's parameters under P3's attacks."""
+def examples(audits: Sequence[AuditSettings], level: float) -> list[Channel]:
+    """Private trainings under P3's attacks."""
     channels = []
-    for result in run_audits(settings_from(parameters, dataset)[1:]):
+    for result in run_audits(audits):
         config = result.settings.config(targets=True)
         ledger = _ledger(config.sample_rate, result.noise_multiplier, config.steps)
         counts = {name: result.roc(name) for name in result.scores}
@@ -104,29 +103,24 @@ def _ledger(sample_rate: float, noise_multiplier: float, steps: int) -> PrivacyL
 
 
 def label_job(
-    parameters: Mapping[str, Any], dataset: str, mechanism: Any = None, number: int = 0
+    config: TrainingConfig,
+    data: DataSpec,
+    mechanism: Any,
+    models: int,
+    *,
+    seed: int = 0,
+    number: int = 0,
 ) -> LabelTrainings:
-    """Trainings on noisy labels, by default of randomised response, a record with a coin in each.
+    """Trainings on noisy labels, a record with a coin in each.
 
     Those with other numbers, up to 2, share no noise.
     """
-    sizes = {"train": parameters["label_points"], "validation": 0, "test": test_points(dataset)}
-    shape = {name: parameters[name] for name in ("hidden", "activation", "seed")}
-    data, model = default_problem(dataset, "mlp", **sizes, **shape)
-    first = 1_000_000 * parameters["seed"] + 100_000 * number
-    config = TrainingConfig(
-        model,
-        steps=parameters["label_steps"],
-        batch_size=parameters["label_batch"],
-        learning_rate=parameters["label_rate"],
-        seed=first + 700_000,
-        device=parameters["device"],
-    )
-    records = [PairedLabel(model.classes, first + i) for i in range(parameters["label_models"])]
-    reading = "posterior" if mechanism else "labels"
-    mechanism = mechanism or RandomizedResponse(parameters["label_epsilon"])
-    seed = parameters["seed"] + 1_000_001 * number
-    return LabelTrainings(config, data, mechanism, tuple(records), reading, seed=seed)
+    first = 1_000_000 * seed + 100_000 * number
+    config = replace(config, seed=first + 700_000)
+    records = tuple(PairedLabel(config.model.classes, first + i) for i in range(models))
+    reading = "labels" if isinstance(mechanism, RandomizedResponse) else "posterior"
+    seed += 1_000_001 * number
+    return LabelTrainings(config, data, mechanism, records, reading, seed=seed)
 
 
 def labels(job: LabelTrainings, level: float, name: str = "labels", delta: float = 0) -> Channel:
@@ -172,40 +166,36 @@ class PrivateTraining:
         return replace(channel, name=f"{self.name}, epsilon {self.epsilon:g}", claimed=self.epsilon)
 
 
-def trainings_of(parameters: Mapping[str, Any]) -> list[PrivateTraining]:
-    """The private trainings that a chapter's parameters list."""
-    columns = ("points", "batches", "steps", "epsilons", "deltas")
-    rows = rows_of(parameters, ["private", *(f"private_{name}" for name in columns)])
-    return [PrivateTraining(*row) for row in rows]
-
-
-def votes(parameters: Mapping[str, Any]) -> Channel:
+def votes(checked: float, answered: float, asked: float, answers: float, delta: float) -> Channel:
     """PATE, before anything is asked: noise on the check of the votes, and on those answered.
 
     One label moves one vote: the largest number by at most 1, the votes by at most sqrt(2).
     """
-    check, answer, asked, answered = parameters["pate"]
-    ledger = _ledger(1.0, check, round(asked))
-    ledger = ledger.compose(_ledger(1.0, answer / math.sqrt(2), round(answered)))
-    delta = parameters["delta"]
+    ledger = _ledger(1.0, checked, round(asked))
+    ledger = ledger.compose(_ledger(1.0, answered / math.sqrt(2), round(answers)))
     return Channel("PATE", ledger.epsilon(delta, "pld"), delta, trade_off(ledger), {})
 
 
-def other_models(parameters: Mapping[str, Any], dataset: str, level: float) -> list[Channel]:
-    """The other private models of the book, in small trainings of their mechanisms."""
-    models, seed, delta = parameters["private_models"], parameters["seed"], parameters["delta"]
-    found = [
-        each.attacked(models, level, seed + number)
-        for number, each in enumerate(trainings_of(parameters), 1)
+def noisy_labels(
+    config: TrainingConfig,
+    data: DataSpec,
+    epsilons: tuple[float, float],
+    models: int,
+    *,
+    delta: float,
+    level: float,
+    seed: int,
+) -> list[Channel]:
+    """ALIBI and AGIBI, each with its budget, in small trainings."""
+    alibi, agibi = epsilons
+    both = (
+        ("ALIBI", LaplaceLabels.for_epsilon(alibi), 0.0),
+        ("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),
+    )
+    return [
+        labels(label_job(config, data, noise, models, seed=seed, number=k), level, name, spared)
+        for k, (name, noise, spared) in enumerate(both, 1)
     ]
-    alibi, agibi = parameters["label_budgets"]
-    given = {**parameters, "label_models": parameters["noisy_models"]}
-    noisy = (("ALIBI", LaplaceLabels.for_epsilon(alibi), 0.0),)
-    noisy += (("AGIBI", GaussianLabels.for_epsilon(agibi, delta), delta),)
-    for number, (name, mechanism, spared) in enumerate(noisy, 1):
-        job = label_job(given, dataset, mechanism, number)
-        found.append(labels(job, level, name, spared))
-    return [*found, votes(parameters)]
 
 
 def together(channels: Sequence[Channel], level: float) -> list[Channel]:

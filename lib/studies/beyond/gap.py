@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from lib.data import available, load_cifar_labels, split_rows
 from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, log_odds, risk_areas
-from lib.studies.interplay.panel import PanelSettings, plain_panel, scaled
+from lib.studies.interplay.panel import PanelSettings, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
 
@@ -51,17 +50,16 @@ class GapStudy:
         return {epsilon: replace(job, points=points) for (_, epsilon), job in found.items()}
 
 
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> GapStudy:
-    """The settings of a chapter's parameters; flips where people's labels are not at hand."""
-    epsilons = math.inf, *parameters["epsilons"]
-    panel = plain_panel(parameters, dataset, n_seeds=parameters["n_seeds"], epsilons=epsilons)
-    people = parameters["labels"] == "people" and dataset == "cifar10" and available(_PEOPLE)
-    if people:
-        more = _HELD_OUT - panel.data.validation
-        data = replace(panel.data, train=panel.data.train - more, validation=_HELD_OUT)
-        panel = replace(panel, data=data)
-    rates = parameters["rate"], parameters["free_rate"]
-    return GapStudy(panel, *rates, parameters["flip"], people, parameters["seed"])
+def with_people(panel: PanelSettings) -> PanelSettings:
+    """The same with as many points held out of the training as people's labels are read of."""
+    data = panel.data
+    left = data.train - (_HELD_OUT - data.validation)
+    return replace(panel, data=replace(data, train=left, validation=_HELD_OUT))
+
+
+def people_judge(labels: str, dataset: str) -> bool:
+    """Whether people's labels are asked for and at hand; flips take their place elsewhere."""
+    return labels == "people" and dataset == "cifar10" and available(_PEOPLE)
 
 
 def train(study: GapStudy) -> tuple[np.ndarray, dict[float, np.ndarray]]:

@@ -18,10 +18,9 @@ from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
 from lib.selective.uncertainty import compare, compare_over_seeds
-from lib.studies.default_problem import default_problem, rows_of
+from lib.studies.default_problem import default_problem, noise_source
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
-from lib.training.torch_settings import accelerated
 
 #: Parts of the checkpoints, the last ones, over which models are averaged.
 PARTS = (0.1, 0.25, 0.5)
@@ -32,8 +31,13 @@ FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
 #: Weightings k, every how many-th checkpoint is watched, and of which last part of the training:
 #: P1's k with all of them first. Half of them are every second one, or those of the last half.
 VARIANTS = (
-    *((3.0, 1, 1.0), (1.0, 1, 1.0), (9.0, 1, 1.0), (3.0, 2, 1.0), (3.0, 4, 1.0)),
-    *((3.0, 1, 0.5), (3.0, 1, 0.25)),
+    (3.0, 1, 1.0),
+    (1.0, 1, 1.0),
+    (9.0, 1, 1.0),
+    (3.0, 2, 1.0),
+    (3.0, 4, 1.0),
+    (3.0, 1, 0.5),
+    (3.0, 1, 0.25),
 )
 
 
@@ -84,7 +88,7 @@ class MapSettings:
             checkpoint_every=math.ceil(steps / self.checkpoints),
             keep="weights",
             device=self.device,
-            noise_source="device" if accelerated(self.device) else "host",
+            noise_source=noise_source(self.device),
             grad_sample_mode="taps",
         )
         place = 10 * self.regimes.index(regime) + self.epsilons.index(epsilon)
@@ -108,18 +112,12 @@ class MapSettings:
         }
 
 
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> MapSettings:
-    """The map of a chapter's parameters, on all of a data set."""
+def whole_problem(dataset: str, model: str, hidden: int) -> tuple[DataSpec, ModelSpec]:
+    """All of a data set, without points to choose anything on, and a model for it."""
     sizes = {"train": 1200, "test": 597}
     if dataset != "digits":
         sizes = {split: len(load_images(dataset, split).labels) for split in ("train", "test")}
-    model, hidden = parameters["model"], parameters["hidden"]
-    data, spec = default_problem(dataset, model, validation=0, hidden=hidden, **sizes)
-    columns = ("batch_sizes", "clipping_norms", "momenta", "epochs", "seeds")
-    regimes = tuple(Regime(*row) for row in rows_of(parameters, columns))
-    given = {name: tuple(parameters[name]) for name in ("moves", "epsilons")}
-    given |= {name: parameters[name] for name in ("checkpoints", "device")}
-    return MapSettings(data, spec, regimes, **given)
+    return default_problem(dataset, model, validation=0, hidden=hidden, **sizes)
 
 
 @dataclass(frozen=True, eq=False)

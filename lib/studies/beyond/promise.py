@@ -6,9 +6,7 @@ population whose selective accuracy is known, from which validation data of any 
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +18,7 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy import PrivacyLedger, joint_epsilon
 from lib.runs import run_all
 from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
-from lib.studies.interplay.panel import PanelSettings, plain_panel
+from lib.studies.interplay.panel import PanelSettings
 from lib.training import ManyTrainings, TrainingConfig
 
 #: Ways of choosing the threshold.
@@ -50,15 +48,6 @@ class Promise:
         """Equally spaced in log odds from 0.25 to 0.995, fixed before any point is seen."""
         steps = np.linspace(*special.logit([0.25, 0.995]), self.candidates)
         return np.append(-np.inf, special.expit(steps))
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> Promise:
-    """The settings of a chapter's parameters."""
-    given = {"epsilons": (parameters["epsilon"],), "rates": (parameters["rate"],)}
-    panel = plain_panel(parameters, dataset, n_seeds=1, **given)
-    numbers = [parameters[name] for name in ("rate", "target", "level", "candidates")]
-    lists = [tuple(sorted(parameters[name])) for name in ("budgets", "sizes")]
-    return Promise(panel, *numbers, *lists, parameters["draws"], parameters["seed"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,22 +19,21 @@ from lib.audit.canaries import (
 from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
 from lib.runs import Job, run_all
 from lib.studies.canaries.draws import CanaryDraw, CanaryGroup, canary_labels
-from lib.studies.default_problem import default_problem, rows_of, test_points, updates
+from lib.studies.default_problem import default_problem, test_points
 from lib.training import DataSpec, FixMatch, LabelTrainings, ModelSpec, PateStudents, TrainingConfig
-from lib.training.config import Augmentation
 from lib.training.label_jobs import Teachers
 
 # P5, Tables 3 and 6, at high, medium and low accuracy: PATE's teachers, sigma1, sigma2, threshold
 # and answers, and the epsilon that others claim.
 _TABLES: dict[tuple[str, str], tuple[Any, ...]] = {
     ("cifar10", "PATE"): (
-        *((200, 160, 20, 100, 500), (800, 800, 300, 400, 250), (800, 800, 500, 400, 250)),
+        (200, 160, 20, 100, 500),
+        (800, 800, 300, 400, 250),
+        (800, 800, 500, 400, 250),
     ),
     ("cifar10", "ALIBI"): (8.0, 2.1, 1.0),
     ("cifar10", "AGIBI"): (19.0, 7.7, 3.7),
-    ("cifar100", "PATE"): (
-        *((20, 7, 2, 2, 9400), (100, 45, 15, 10, 1000), (100, 90, 30, 10, 1000)),
-    ),
+    ("cifar100", "PATE"): ((20, 7, 2, 2, 9400), (100, 45, 15, 10, 1000), (100, 90, 30, 10, 1000)),
     ("cifar100", "ALIBI"): (6.3, 3.0, 2.0),
     ("cifar100", "AGIBI"): (17.0, 8.4, 5.4),
 }
@@ -138,6 +137,56 @@ def advantage_at_equal_epsilon(table: pd.DataFrame, better: str, other: str) -> 
     return float((at - points["accuracy"]).min())
 
 
+def advantages(results: Sequence[MechanismResult]) -> list[list[float]]:
+    """What ALIBI's curve is above each alternative at its budget, training by training."""
+    alibi = [r for r in results if r.name == "ALIBI"]
+    found = []
+    for other in (r for name in ("AGIBI", "ALIBI, projected") for r in results if r.name == name):
+        pair = [*alibi, other]
+        frame = pd.DataFrame([{"mechanism": r.name, "claimed": r.claimed} for r in pair])
+        if other.claimed < frame["claimed"][:-1].min():
+            continue  # below the curve's first budget: nothing to compare with
+        found.append(
+            [
+                advantage_at_equal_epsilon(frame.assign(accuracy=each), "ALIBI", other.name)
+                for each in zip(*(r.accuracy for r in pair), strict=True)
+            ]
+        )
+    return found
+
+
+def quoted(trained: pd.DataFrame, results: Sequence[MechanismResult]) -> dict[str, float]:
+    """What prose quotes of the table of trainings, by the names of the page's values."""
+    of = {name: trained[trained["mechanism"] == name] for name in trained["mechanism"].unique()}
+    free, alibi, agibi, pate = of["none"].iloc[0], of["ALIBI"], of["AGIBI"], of["PATE"]
+    projected, response = of["ALIBI, projected"], of["RR"]
+    notes = next(r for r in results if r.name == "PATE").notes
+    return {
+        "free_accuracy": free["accuracy"],
+        "free_one": free["one label"],
+        "free_top": free["top label"],
+        "alibi_first": alibi["claimed"].iloc[0],
+        "alibi_first_accuracy": alibi["accuracy"].iloc[0],
+        "alibi_first_one": alibi["one label"].iloc[0],
+        "alibi_first_top": alibi["top label"].iloc[0],
+        "alibi_last": alibi["claimed"].iloc[-1],
+        "alibi_last_accuracy": alibi["accuracy"].iloc[-1],
+        "alibi_last_top": alibi["top label"].iloc[-1],
+        "agibi_first": agibi["claimed"].iloc[0],
+        "agibi_first_accuracy": agibi["accuracy"].iloc[0],
+        "agibi_first_one": agibi["one label"].iloc[0],
+        "projected_first_accuracy": projected["accuracy"].iloc[0],
+        "projected_last_accuracy": projected["accuracy"].iloc[-1],
+        "response_first_accuracy": response["accuracy"].iloc[0],
+        "response_last_accuracy": response["accuracy"].iloc[-1],
+        "pate_claimed": pate["claimed"].iloc[0],
+        "pate_accuracy": pate["accuracy"].iloc[0],
+        "pate_one": pate["one label"].max(),
+        "pate_ahead": notes["data-independent epsilon"],
+        "ensemble": float(notes["ensemble"].mean()),
+    }
+
+
 def accounting_table(epsilons: Sequence[float], delta: float) -> pd.DataFrame:
     """What noise on one-hot labels costs, by mechanism and accountant."""
     rows = []
@@ -158,54 +207,44 @@ def least_overlap(first: pd.DataFrame, second: pd.DataFrame) -> float:
     return float((high - low)[bounded].min()) if bounded.any() else math.nan
 
 
-def settings_from(parameters: Mapping[str, Any], dataset: str) -> MechanismSettings:
-    """The trainings of a chapter's parameters, with models that suit the data."""
-    digits, device = dataset == "digits", parameters["device"]  # 1,797 digits
-    sizes = {"train": min(parameters["points"], 1000) if digits else parameters["points"]}
-    sizes |= {"validation": 0, "test": test_points(dataset)}
-    sizes |= {name: parameters[name] for name in ("hidden", "seed")}
-    data, model = default_problem(dataset, parameters["model"], **sizes)
-    of_mechanisms = {"alibi": "alibi", "agibi": "agibi", "response": "rr"}
-    epsilons = {name: tuple(parameters[f"{n}_epsilons"]) for name, n in of_mechanisms.items()}
-    levels = max(map(len, epsilons.values()))
+def problem(
+    dataset: str, model: str, *, points: int, hidden: int, seed: int
+) -> tuple[DataSpec, ModelSpec]:
+    """Data whose labels get noise, and a model that suits them; of 1,797 digits at most 1,000."""
+    return default_problem(
+        dataset,
+        model,
+        train=min(points, 1000) if dataset == "digits" else points,
+        validation=0,
+        test=test_points(dataset),
+        hidden=hidden,
+        seed=seed,
+    )
+
+
+def fixmatch_for(dataset: str, model: ModelSpec, **options: Any) -> FixMatch:
+    """PATE's training on few labels, with the augmentations that suit the images."""
+    policy = "digits" if dataset == "digits" else "photo"
+    return FixMatch(model, weak=policy, strong=policy, **options)
+
+
+def by_level(
+    training: TrainingConfig,
+    levels: int,
+    learning_rates: Sequence[float],
+    weight_decays: Sequence[float],
+) -> tuple[TrainingConfig, ...]:
+    """The training at each level of noise: one rate and decay for all, or one for each."""
     given = []
-    for name in ("learning_rates", "weight_decays"):
-        values = list(parameters[name])
+    both = {"learning_rates": learning_rates, "weight_decays": weight_decays}
+    for name, values in both.items():
         if len(values) not in (1, levels):
             raise ValueError(f"{name} must be one or {levels} numbers, got {values!r}")
-        given.append(values * levels if len(values) == 1 else values)
-    steps = updates(parameters, parameters["points"])
-    configs = tuple(
-        TrainingConfig(
-            model,
-            steps=steps,
-            batch_size=parameters["batch_size"],
-            learning_rate=rate,
-            weight_decay=decay,
-            momentum=0.9,
-            schedule="cosine",
-            checkpoint_every=max(1, steps // 10),
-            augmentation=Augmentation() if parameters["augment"] else None,
-            device=device,
-        )
+        given.append(list(values) * (levels if len(values) == 1 else 1))
+    watched = max(1, training.steps // 10)  # ten checkpoints, to see memorization set in
+    return tuple(
+        replace(training, learning_rate=rate, weight_decay=decay, checkpoint_every=watched)
         for rate, decay in zip(*given, strict=True)
-    )
-    policy = "digits" if digits else "photo"
-    fixmatch = FixMatch(
-        default_problem(dataset, parameters["pate_model"], **sizes)[1],
-        steps=parameters["pate_steps"],
-        labelled_batch=parameters["pate_batch"],
-        threshold=parameters["pate_threshold"],
-        learning_rate=parameters["pate_learning_rate"],
-        weak=policy,
-        strong=policy,
-        device=device,
-    )
-    pate = rows_of(parameters, ("pate_sigma1", "pate_sigma2", "pate_thresholds", "pate_answers"))
-    names = ("n_teachers", "canaries", "n_models", "n_ensembles", "delta", "groups", "seed")
-    others = {name: parameters[name] for name in names} | {"queries": parameters["pate_queries"]}
-    return MechanismSettings(
-        data, model, configs, **epsilons, pate=tuple(pate), fixmatch=fixmatch, **others
     )
 
 

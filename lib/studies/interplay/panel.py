@@ -21,13 +21,14 @@ from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import scores
 from lib.selective.curves import accuracy_coverage
-from lib.studies.default_problem import PUBLIC_IMAGES, default_problem, with_training
+from lib.studies.default_problem import PUBLIC_IMAGES, default_problem
 from lib.ties import first_largest
 from lib.training import (
     CrossEntropy,
     DataSpec,
     DeepGamblers,
     ManyTrainings,
+    ModelSpec,
     SelectiveNet,
     SelfAdaptiveTraining,
     TrainingConfig,
@@ -36,8 +37,14 @@ from lib.training import (
 #: Ways of training, and the methods that score their models.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "plain": (
-        *("SR", "SCTD", "SCTD, ties by SR", "SR, calibrated"),
-        *("entropy", "margin", "energy", "set size"),
+        "SR",
+        "SCTD",
+        "SCTD, ties by SR",
+        "SR, calibrated",
+        "entropy",
+        "margin",
+        "energy",
+        "set size",
     ),
     "MCDO": ("MCDO",),
     "SAT": ("SAT", "SAT, own score"),
@@ -49,10 +56,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 
 _WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
-
-# Parameters of all chapters that train a panel, or its plain family alone.
-_SHARED = ("hidden", "activation", "seed", "epochs", "steps", "batch_size", "clipping_norm")
-_SHARED += ("momentum", "schedule", "device")
 
 #: Accuracies of the trainings with each learning rate.
 Tried = dict[float, list[float]]
@@ -103,6 +106,8 @@ class PanelSettings:
             raise ValueError(f"rate_seeds must be 1 to 50, got {self.rate_seeds}")
         if "plain" not in self.families:
             raise ValueError(f"families must have 'plain' among them, got {self.families!r}")
+        in_order = tuple(f for f in FAMILIES if f in self.families)
+        object.__setattr__(self, "families", in_order)  # as tables have them
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
         """Trainings of a family at a budget, seed by seed; several per seed for DE and SN."""
@@ -269,16 +274,10 @@ class PanelSettings:
         return 10_000 * place + 100 * k + m
 
 
-def settings_for(
-    dataset: str,
-    model: str,
-    *,
-    hidden: int = 32,
-    activation: str = "tanh",
-    seed: int = 0,
-    **others: Any,
-) -> PanelSettings:
-    """The panel on a data set of the book, with a model that suits it."""
+def all_points(
+    dataset: str, model: str, *, hidden: int = 32, activation: str = "tanh", seed: int = 0
+) -> tuple[DataSpec, ModelSpec]:
+    """All points of a data set, some of them to choose learning rates on, and a model for them."""
     sizes = {"train": 1000, "validation": 200, "test": 597}
     if dataset != "digits":
         train, test = (load_images(dataset, split) for split in ("train", "test"))
@@ -288,27 +287,7 @@ def settings_for(
         if train.groups is not None:  # the one in which a set is full is in no other
             left -= 2 * int(np.bincount(train.groups).max())
         sizes = {"train": left, "validation": validation, "test": len(test)}
-    options = {"hidden": hidden, "activation": activation, "seed": seed}
-    data, spec = default_problem(dataset, model, **sizes, **options)
-    # P1's clipping norm and spacing of checkpoints, on fewer batches.
-    given = {"batch_size": 256, "clipping_norm": 10.0, "checkpoint_every": 20} | others
-    wanted = given.get("families", PanelSettings.families)
-    given["families"] = tuple(f for f in FAMILIES if f in wanted)
-    return with_training(PanelSettings, data, spec, given)
-
-
-def plain_panel(parameters: Mapping[str, Any], dataset: str, **others: Any) -> PanelSettings:
-    """The plain family alone, of a chapter's parameters."""
-    given = {name: parameters[name] for name in _SHARED}
-    return settings_for(dataset, parameters["model"], families=("plain",), **given, **others)
-
-
-def settings_from(parameters: Mapping[str, Any], dataset: str, model: str) -> PanelSettings:
-    """The panel of a chapter's parameters, on the data that are at hand."""
-    names = (*_SHARED, "n_seeds", "first_rates", "rate_seeds", "checkpoint_every")
-    given = {name: parameters[name] for name in names}
-    given |= {name: tuple(parameters[name]) for name in ("rates", "free_rates", "families")}
-    return settings_for(dataset, model, epsilons=(np.inf, *parameters["epsilons"]), **given)
+    return default_problem(dataset, model, **sizes, hidden=hidden, activation=activation, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)

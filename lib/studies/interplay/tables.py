@@ -139,6 +139,24 @@ def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def of_ties(sensitivity: pd.DataFrame, spacing: int) -> dict[str, float]:
+    """What prose quotes of :func:`checkpoint_sensitivity`, at P1's k of 3 and one spacing."""
+    usual = sensitivity[(sensitivity["k"] == 3) & (sensitivity["spacing"] == spacing)]
+    default, algorithm = (
+        usual[usual["form"] == form].set_index("epsilon") for form in ("equation", "algorithm")
+    )
+    strictest = default.index.min()
+    return {
+        "tied_free": default.loc[np.inf, "tied"],
+        "tied_strict": default.loc[strictest, "tied"],
+        "ties_free": default.loc[np.inf, "ties by SR"],
+        "ties_strict": default.loc[strictest, "ties by SR"],
+        "algorithm_strict": algorithm.loc[strictest, "score"],
+        "tau_least": default["tau"].min(),
+        "tau_most": default["tau"].max(),
+    }
+
+
 def coverage_with_ties(panels: Mapping[str, Panel]) -> pd.DataFrame:
     """P1's Table 1 for SCTD, whose scores tie, by what becomes of groups of equal scores."""
     rows = []

@@ -1,18 +1,10 @@
 """What is trained: one configuration that all lenses share."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from lib.studies.default_problem import at_hand, default_problem, with_training
+from lib.studies.default_problem import default_problem, noise_source
 from lib.training import DataSpec, TrainingConfig
-
-#: What is trained on the digits, in whose place they stand where other data are not there.
-DIGITS = {"model": "mlp", "points": 900, "validation": 297, "test": 600, "hidden": 32, "epochs": 0}
-DIGITS |= {"activation": "tanh", "batch_size": 128, "steps": 100, "clipping_norm": 1.0}
-DIGITS |= {"learning_rate": 2.0, "plain_learning_rate": 1.0, "plain_steps": 400}
-DIGITS |= {"schedule": "constant"}
 
 # Purposes of trainings: far apart, so that no two models share their noise.
 _PURPOSES = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
@@ -44,14 +36,20 @@ class LensSettings:
         return config
 
 
-def settings_from(parameters: Mapping[str, Any]) -> LensSettings:
-    """The settings of a chapter's parameters, for the digits where its data are not there."""
-    names = (*DIGITS, "epsilon", "delta", "device", "seed")
-    dataset, given = parameters["dataset"], {name: parameters[name] for name in names}
-    if at_hand(dataset) != dataset:
-        dataset, given = "digits", given | DIGITS
-    sizes = {"train": given.pop("points")} | {n: given.pop(n) for n in ("validation", "test")}
-    shape = {name: given.pop(name) for name in ("hidden", "activation")}
-    model = given.pop("model")
-    data, spec = default_problem(dataset, model, **sizes, **shape, seed=given["seed"])
-    return with_training(LensSettings, data, spec, given)
+def on_digits(epsilon: float, delta: float, device: str, seed: int) -> LensSettings:
+    """What stands in where data are not there: the digits, with sizes and rates of their own."""
+    data, model = default_problem(
+        "digits", "mlp", train=900, validation=297, test=600, hidden=32, seed=seed
+    )
+    training = TrainingConfig(
+        model,
+        epsilon=epsilon,
+        delta=delta,
+        batch_size=128,
+        steps=100,
+        clipping_norm=1.0,
+        learning_rate=2.0,
+        device=device,
+        noise_source=noise_source(device),
+    )
+    return LensSettings(data, training, plain_steps=400, plain_learning_rate=1.0, seed=seed)
