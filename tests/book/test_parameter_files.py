@@ -69,10 +69,16 @@ def cuts(profile: str, name: str) -> dict[str, Any]:
 
 
 def unlike() -> dict[str, tuple[str, str]]:
-    """The files that differ once they are cut, under the names of all that are like them."""
+    """The files that differ once they are cut, under the names of all that are like them.
+
+    But for those that are as the profile that every build executes.
+    """
     alike: dict[str, list[tuple[str, str]]] = {}
     for profile, name in FILES:
-        given = profile_parameters(PARAMS, profile, name) | cuts(profile, name)
+        given = profile_parameters(PARAMS, profile, name)
+        if given == profile_parameters(PARAMS, "quick", chapter_of(name)):
+            continue
+        given |= cuts(profile, name)
         alike.setdefault(chapter_of(name) + json.dumps(given, sort_keys=True), []).append(
             (profile, name)
         )
