@@ -38,7 +38,8 @@ def page_of(chapter: str) -> Page:
 @cache
 def text_of(chapter: str) -> str:
     build_site()
-    return (HTML / f"{chapter}.html").read_text(encoding="utf-8")
+    page = CHAPTERS[chapter].relative_to(BOOK).with_suffix(".html")
+    return (HTML / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
