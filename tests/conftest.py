@@ -37,6 +37,7 @@ LONGEST = (
     "book/test_site_checks.py",
     "book/test_widgets.py",
     "studies/test_sanity.py",
+    "report/test_report_abstention.py",
     "report/test_report_analyses.py",
     "runs/test_devices.py",
     "test_contributing.py",

@@ -192,7 +192,7 @@ def test_messages(check, name, arguments, message):
         check(*named, *arguments, **more)
 
 
-def softmax(classes, dtype=np.float32, spread=3.0):
+def softmax(classes, dtype, spread=3.0):
     """Of random logits, computed in the given precision (in single, where that is half)."""
     kind = np.float32 if dtype == np.float16 else dtype
     z = (spread * np.random.default_rng(classes).normal(size=(4, classes))).astype(kind)
@@ -200,26 +200,23 @@ def softmax(classes, dtype=np.float32, spread=3.0):
     return (e / e.sum(axis=1, keepdims=True)).astype(dtype)
 
 
-@pytest.mark.parametrize("classes", [2, 10, 1_000, 21_843, 151_936])
-@pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
+@pytest.mark.parametrize("classes", [2, 1_000, 151_936])
+@pytest.mark.parametrize("spread", [0.0, 30.0])
 def test_softmax_of_many_classes_in_few_digits(classes, spread):
-    for dtype in (np.float64, np.float32, np.float16):
-        p = softmax(classes, dtype, spread)
-        for same in (p, p.astype(np.float32), p.astype(float)):
-            assert as_probabilities("p", same).shape == p.shape
     # As bfloat16 rounds: to nearest, of which 16 bits of single precision are left.
     cut = softmax(classes, np.float32, spread).view(np.uint32)
     half = ((cut + 0x7FFF + ((cut >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
-    for same in (half, half.astype(float)):
-        assert as_probabilities("p", same).shape == half.shape
+    kinds = (np.float64, np.float32, np.float16)
+    for p in (half, *(softmax(classes, dtype, spread) for dtype in kinds)):
+        for same in (p, p.astype(np.float32), p.astype(float)):
+            assert as_probabilities("p", same).shape == p.shape
 
 
 def test_what_half_precision_may_be_off_is_not_forgiven_to_others():
     p = softmax(10, np.float64) * 1.003
-    with pytest.raises(ValueError, match="must be probabilities"):
-        as_probabilities("p", p)
-    with pytest.raises(ValueError, match="must be probabilities"):
-        as_probabilities("p", (p * 1.003).astype(np.float16))
+    for wrong in (p, (p * 1.003).astype(np.float16)):
+        with pytest.raises(ValueError, match="must be probabilities"):
+            as_probabilities("p", wrong)
 
 
 def test_one_probability_of_two_classes():
@@ -257,25 +254,14 @@ def test_classes_in_whatever_container(kind):
 
 
 WORDS = ["dog", "cat", "dog"]
+CONTAINERS = [list, np.array, pd.Series, pd.Categorical, pd.Index]
+CONTAINERS += [partial(np.array, dtype=object), partial(pd.array, dtype="string")]
+CONTAINERS += [partial(pd.Series, dtype=kind) for kind in (object, "string", "category")]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        WORDS,
-        np.array(WORDS),
-        np.array(WORDS, dtype=object),
-        pd.Series(WORDS),
-        pd.Series(WORDS, dtype=object),
-        pd.Series(WORDS, dtype="string"),
-        pd.array(WORDS, dtype="string"),
-        pd.Categorical(WORDS),
-        pd.Series(WORDS, dtype="category"),
-        pd.Index(WORDS),
-    ],
-)
-def test_words_in_whatever_container(words):
-    found = as_names("g", words, 3)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_words_in_whatever_container(container):
+    found = as_names("g", container(WORDS), 3)
     assert found.dtype.kind in "UO"
     assert found.tolist() == WORDS
 

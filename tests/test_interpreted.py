@@ -160,31 +160,14 @@ def test_an_example_whose_squares_are_infinite_in_float32(size, private, moved, 
 
     def step(rows):
         params = start.copy()
+        single, none = np.float32, np.zeros((0, 0), np.float32)
         kernels.run_steps(
-            x,
-            labels,
-            np.zeros((0, 3), np.float32),
-            rows,
-            np.array([0, len(rows)]),
-            params,
-            np.zeros_like(params),
-            np.zeros((0, len(params)), np.float32),
-            np.float32(0),
-            np.float32(1 if private else np.inf),
-            np.ones(1, np.float32),
-            np.float32(1),
-            np.float32(0),
-            np.float32(0),
-            np.float32(0),
-            sizes,
-            relu,
-            kernels.OBJECTIVES["CrossEntropy"],
-            np.zeros(0, np.float32),
-            np.ones(1, bool),
-            np.zeros((0, 0), np.float32),
-            np.zeros((0, 2), np.float32),
-            np.zeros((0, 0), np.float32),
-            np.float32(1),
+            *(x, labels, np.zeros((0, 3), single), rows, np.array([0, len(rows)])),
+            *(params, np.zeros_like(params), np.zeros((0, len(params)), single), single(0)),
+            *(single(1 if private else np.inf), np.ones(1, single), single(1)),
+            *(single(0), single(0), single(0), sizes, relu, kernels.OBJECTIVES["CrossEntropy"]),
+            *(np.zeros(0, single), np.ones(1, bool), none, np.zeros((0, 2), single), none),
+            single(1),
         )
         return params
 

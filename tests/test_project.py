@@ -51,8 +51,7 @@ def test_chapters_define_nothing():
 
 
 def test_make_refuses_an_unknown_profile():
-    done = subprocess.run(
-        ["make", "book", "PROFILE=slow"], cwd=ROOT, capture_output=True, text=True
-    )
+    command = ["make", "book", "PROFILE=slow"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode != 0
-    assert "PROFILE=slow is not allowed: it must be quick, standard or gpu" in done.stderr
+    assert "PROFILE=slow" in done.stderr

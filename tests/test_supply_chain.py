@@ -97,9 +97,8 @@ def test_who_may_write_runs_nothing_of_a_package(workflows):
         for step in job["steps"]:
             action = step.get("uses", "actions/none@").partition("@")[0].removeprefix("actions/")
             assert action in PLAIN | {"none"}, (name, action)
-            assert not re.search(r"\b(make|pip|python|papermill|bash|sh)\b", step.get("run", "")), (
-                name
-            )
+            ran = step.get("run", "")
+            assert not re.search(r"\b(make|pip|python|papermill|bash|sh)\b", ran), name
 
 
 def test_tokens_are_given_to_those_alone_who_may_write(workflows):
@@ -121,9 +120,8 @@ def test_what_is_published_was_tested(workflows):
     jobs = workflows["publish"]["jobs"]
     assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
     assert "workflow_call" in workflows["test"][True]
-    assert [step["run"] for _, step in steps(workflows["test"]) if "run" in step][
-        -1
-    ] == "bash .ci/run"
+    *_, last = [step["run"] for _, step in steps(workflows["test"]) if "run" in step]
+    assert last == "bash .ci/run"
     for name in ("build", "deploy", "notebooks"):
         assert "test" in needed(jobs, name)
         assert "always()" not in str(jobs[name].get("if", ""))
@@ -225,18 +223,13 @@ def test_an_audit_that_compared_nothing_fails(audit, monkeypatch, capsys):
     failed = subprocess.CompletedProcess([], 1, "", "warning\nno route to the index\n")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
     assert audit.main() == 1
-    said = capsys.readouterr().err
-    assert "error: pip-audit: nothing was compared: it cannot be installed (no route" in said
-    assert "COMPANION_OFFLINE=1" in said
+    assert "error: pip-audit: nothing was compared" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("value", ["1", "yes"])
-def test_offline_says_so_in_words(audit, monkeypatch, capsys, value):
-    monkeypatch.setenv("COMPANION_OFFLINE", value)
+def test_offline_says_so_in_words(audit, monkeypatch, capsys):
+    monkeypatch.setenv("COMPANION_OFFLINE", "yes")
     assert audit.main() == 0
-    assert capsys.readouterr().out == (
-        "pip-audit: nothing was compared, since COMPANION_OFFLINE says: no network\n"
-    )
+    assert "nothing was compared" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
@@ -245,8 +238,8 @@ def test_ci_fails_on_an_open_finding_only(audit, monkeypatch, capsys, known, sta
     monkeypatch.setattr(audit, "compare", lambda *_: REPORT)
     assert audit.main() == status
     said = capsys.readouterr()
-    assert ("error: pip-audit: bad 2" in said.err) == bool(status)
-    assert "pip-audit: 2 packages compared" in said.out
+    assert ("bad 2" in said.err) == bool(status)
+    assert "2 packages compared" in said.out
 
 
 EMPTY = {"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": []}]}
@@ -256,8 +249,7 @@ def test_a_list_without_anything_is_none(audit, monkeypatch, capsys):
     """As of a mirror; the other list is asked, and without either nothing was compared."""
     monkeypatch.setattr(audit, "compare", lambda *_: EMPTY)
     assert audit.main() == 1
-    said = capsys.readouterr().err
-    assert "pypi knows of nothing against urllib3==1.24.1, osv knows of nothing" in said
+    assert "knows of nothing" in capsys.readouterr().err
 
     def second(program, file, service):
         if service == "pypi":
@@ -267,7 +259,7 @@ def test_a_list_without_anything_is_none(audit, monkeypatch, capsys):
     monkeypatch.setattr(audit, "compare", second)
     (audit.ROOT / ".ci/audit.ignore").write_text("PYSEC-1: not used\n")
     assert audit.main() == 0
-    assert "pip-audit: 2 packages compared" in capsys.readouterr().out
+    assert "2 packages compared" in capsys.readouterr().out
 
 
 def test_only_what_was_compared_is_counted(audit, monkeypatch, capsys):
@@ -280,12 +272,10 @@ def test_only_what_was_compared_is_counted(audit, monkeypatch, capsys):
     monkeypatch.setattr(audit, "compare", compare)
     assert audit.main() == 0
     out = capsys.readouterr().out
-    assert "pip-audit: not compared: own: not found on PyPI" in out
-    assert "pip-audit: not compared: odd: no answer" in out
-    assert "pip-audit: 1 packages compared, 0 open, 0 ignored" in out
+    for part in ("own: not found on PyPI", "odd: no answer", "1 packages compared, 0 open"):
+        assert part in out
     report["dependencies"] = [left]
     assert audit.main() == 1
-    assert "of no package it had an answer (own: not found on PyPI)" in capsys.readouterr().err
 
 
 def test_ci_ends_with_the_audit():
@@ -295,9 +285,6 @@ def test_ci_ends_with_the_audit():
     (offline,) = [k for k, line in enumerate(lines) if line.strip() == "export COMPANION_OFFLINE=1"]
     assert offline == len(lines) - 3
     assert "api.osv.dev" in "".join(lines[offline - 5 : offline])
-
-
-# ------------------------------------------------------------------ the page
 
 
 def test_the_page_is_part_of_the_book_and_names_what_there_is():

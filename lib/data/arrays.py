@@ -77,9 +77,12 @@ def read_npz(
     what = "an NPZ file"
     try:
         with reading(path, what), path.open("rb") as stream:
-            _check_directory(path, stream)
+            declared = _check_directory(path, stream)
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
+                if len(members) != declared:  # a wrong length of a comment hides those after it
+                    found = f"damage: {len(members)} of {declared} members"
+                    raise ValueError(f"{path}: expected {what}, found {found}")
                 _check_arrays(path, [member.filename for member in members], known, required)
                 if (total := sum(member.file_size for member in members)) > most_bytes:
                     raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
@@ -198,14 +201,15 @@ def too_large(what: str, size: int, most_bytes: int = MOST_BYTES) -> str:
     return f"{what} must have at most {most_bytes:,} bytes, uncompressed, got {size:,}"
 
 
-def _check_directory(path: Path, stream: Any) -> None:
-    """Refuse a long list of members, of which each would take more memory than it has bytes."""
+def _check_directory(path: Path, stream: Any) -> int | None:
+    """The number of members; a long list is refused, as each would take more memory than it has."""
     end = zipfile._EndRecData(stream)  # None: ZipFile says what is wrong
     if end is not None and end[zipfile._ECD_SIZE] > MOST_DIRECTORY:
         raise ValueError(
             f"{path}: expected an NPZ file, found a list of members of {end[zipfile._ECD_SIZE]:,} "
             "bytes"
         )
+    return None if end is None else end[zipfile._ECD_ENTRIES_TOTAL]
 
 
 def _check_arrays(

@@ -1,6 +1,5 @@
 """From pytest-benchmark's report to the record and the table: by hand, and what is refused."""
 
-import copy
 import json
 import re
 from pathlib import Path
@@ -74,15 +73,14 @@ def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.pop("unit"), "a result lacks unit"),
-        (lambda r: r["seconds"]["ours"].pop(), "as many rounds on each of two sides"),
-        (lambda r: r["seconds"].pop("peer"), "as many rounds on each of two sides"),
-        (lambda r: r["seconds"].update(ours=[0.0], peer=[1.0]), "must be positive numbers"),
+        (lambda r: r.pop("unit"), "unit"),
+        (lambda r: r["seconds"]["ours"].pop(), "rounds"),
+        (lambda r: r["seconds"].pop("peer"), "rounds"),
+        (lambda r: r["seconds"].update(ours=[0.0], peer=[1.0]), "positive"),
     ],
 )
 def test_comparisons_that_are_refused(change, message, tmp_path):
-    record = make_record(report(row(1, [1.0], [2.0])))
-    wrong = copy.deepcopy(record)
+    wrong = make_record(report(row(1, [1.0], [2.0])))
     change(wrong["results"][0])
     with pytest.raises(ValueError, match=message):
         make_record(report(*wrong["results"]))
@@ -91,20 +89,15 @@ def test_comparisons_that_are_refused(change, message, tmp_path):
 
 
 def test_what_is_no_report_or_no_record(tmp_path, capsys):
-    with pytest.raises(ValueError, match="the report must be one of benchmarks/"):
+    with pytest.raises(ValueError, match="report"):
         make_record({"benchmarks": []})
-    assert "<code>make bench</code> records one" in benchmarks_html(tmp_path)
+    assert "make bench" in benchmarks_html(tmp_path)
     (tmp_path / "records").mkdir()
-    for text, message in (("{", "is no JSON"), ("{}", "lacks finished")):
+    for text, message in (("{", "JSON"), ("{}", "finished")):
         (tmp_path / "records" / "benchmarks.json").write_text(text)
         with pytest.raises(ValueError, match=message):
             benchmarks_html(tmp_path)
     missing = [str(tmp_path / "none.json"), "--book", str(tmp_path)]
     assert record_command("benchmarks", _from_reports, missing) == 1
     assert "error: " in capsys.readouterr().err
-
-
-def test_the_committed_record_can_be_shown():
-    page = benchmarks_html(ROOT / "book")
-    assert "No run has been recorded" not in page
-    assert page.count("<tr") >= 10
+    assert benchmarks_html(ROOT / "book").count("<tr") >= 10

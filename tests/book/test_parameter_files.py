@@ -3,10 +3,15 @@
 `cut_down.yml` says what is cut: examples, steps, models, repetitions. All else is as in the file:
 architectures at their size, the device with its engines, noise and claims (for which the CPU stands
 in), batches in as many pieces as a small memory asks for. The first execution stops at its first
-checkpoint, as if it were killed there; the second one goes on from it.
+checkpoint, as if it were killed there; the second one goes on from it, to what the job gives that
+nothing stops. There a file ends whose chapter another one executes to its end (`whole`); files that
+are equal once they are cut are executed once.
 """
 
+import contextlib
+import functools
 import importlib.util
+import json
 import os
 import warnings
 import zlib
@@ -16,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from chapter_cells import settings_of
@@ -32,7 +38,9 @@ from lib.book.chapters import (
 from lib.book.parameters import validate_parameters
 from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
-from lib.runs import Checkpoint, executors
+from lib.report import studies
+from lib.report.studies import drawn_abstention
+from lib.runs import Checkpoint, RunStore, executors
 from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +52,7 @@ FILES = [
     for path in sorted((PARAMS / profile).glob("*.yml"))
 ]
 #: Chapters whose trainings last and save their state; others train in milliseconds, or not at all.
-LASTING = (
+LASTING = {
     "audit_trainings",
     "canaries",
     "choosing",
@@ -52,12 +60,41 @@ LASTING = (
     "interplay",
     "sctd_map",
     "six_lenses",
-)
+}
 KEPT = ("device", "model", "models", "families", "pate_model", "clipping_norm")
+
+
+def cuts(profile: str, name: str) -> dict[str, Any]:
+    keys = (chapter_of(name), name, f"{profile}/{name}")
+    return {key: value for each in keys for key, value in CUTS.get(each, {}).items()}
+
+
+def unlike() -> dict[str, tuple[str, str]]:
+    """The files that differ once they are cut, under the names of all that are like them.
+
+    But for those that are as the profile that every build executes.
+    """
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for profile, name in FILES:
+        given = profile_parameters(PARAMS, profile, name)
+        if given == profile_parameters(PARAMS, "quick", chapter_of(name)):
+            continue
+        given |= cuts(profile, name)
+        alike.setdefault(chapter_of(name) + json.dumps(given, sort_keys=True), []).append(
+            (profile, name)
+        )
+    return {"+".join(map("-".join, files)): files[0] for files in alike.values()}
+
+
+UNLIKE = unlike()
 
 
 class Killed(BaseException):
     """Not an Exception: nothing in the code may take it for an error of a job."""
+
+
+class Enough(BaseException):
+    """A job that was killed has been resumed and is done."""
 
 
 class Here(executors._ThisProcess):
@@ -97,9 +134,7 @@ def cut_down(profile: str, name: str) -> dict[str, Any]:
     """The parameters of a file with what is cut; devices, models and the like stay as they are."""
     before = whole(profile, name, {})
     general = {key: value for key, value in CUTS["all"].items() if key in before}
-    for key in (chapter_of(name), name, f"{profile}/{name}"):
-        general |= CUTS.get(key, {})
-    after = whole(profile, name, general)
+    after = whole(profile, name, general | cuts(profile, name))
     assert {k: after.get(k) for k in KEPT} == {k: before.get(k) for k in KEPT}
     assert after.get("steps", 2) >= 2
     return after
@@ -117,22 +152,11 @@ def execute(name: str, parameters: dict) -> None:
                 namespace |= parameters
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("profile", "name"), FILES)
-def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, monkeypatch):
-    given = profile_parameters(PARAMS, profile, name)
-    folders = [str(noise)]
-    if given.get("model") == "roberta":
-        if importlib.util.find_spec("transformers") is None:
-            pytest.skip("needs the optional package transformers (extra 'text')")
-        if not all(map(available, TEXT_FILES["sst2"].values())):
-            pytest.skip("needs the texts of SST-2")
-        make_roberta(tmp_path)
-        folders += [str(tmp_path), os.environ.get("COMPANION_DATA", "")]
-        monkeypatch.setenv("COMPANION_REHEARSAL_TEXTS", "6")
-    memory = CUTS["memory"].get(name, CUTS["memory"]["all"])
+@pytest.fixture
+def rehearsal(noise, tmp_path, monkeypatch):
+    """An environment in which the CPU stands in for accelerators, and all that trains is here."""
     for variable, value in {
-        "COMPANION_DATA": os.pathsep.join(folders),
+        "COMPANION_DATA": str(noise),
         "COMPANION_CACHE": str(tmp_path / "cache"),
         "COMPANION_OFFLINE": "1",
         "COMPANION_PUBLIC_DATA": "1",
@@ -140,15 +164,46 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
         "COMPANION_THREADS": "1",
         "COMPANION_REHEARSAL": "1",
         "COMPANION_DEVICES": str(zlib.crc32(str(tmp_path).encode())),  # a pretended one
-        "COMPANION_MEMORY": str(memory),
         "COMPANION_SAVE_EVERY": "0",
     }.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.delenv("COMPANION_CHECK_FIGURES", raising=False)  # few values, long labels
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
-    parameters, found = cut_down(profile, name), []
-    save, load = Checkpoint.save, Checkpoint.load
+
+
+def words(folder, monkeypatch, texts: str) -> None:
+    """The text model with random weights, and the texts where they were before `rehearsal`."""
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("needs the optional package transformers (extra 'text')")
+    folders = [os.environ["COMPANION_DATA"], str(folder), texts]
+    monkeypatch.setenv("COMPANION_DATA", os.pathsep.join(folders))
+    if not all(map(available, TEXT_FILES["sst2"].values())):
+        pytest.skip("needs the texts of SST-2")
+    make_roberta(folder)
+    monkeypatch.setenv("COMPANION_REHEARSAL_TEXTS", "6")
+
+
+TEXTS = os.environ.get("COMPANION_DATA", "")
+
+
+@functools.wraps(studies.drawn_abstention)  # of 300 reports, whatever the parameters
+def few_reports(learners, repetitions, seed):
+    one = drawn_abstention(["linear"], 200, repetitions=2, seed=seed)
+    return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("rehearsal")
+@pytest.mark.parametrize(("profile", "name"), UNLIKE.values(), ids=UNLIKE)
+def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypatch):
+    if profile_parameters(PARAMS, profile, name).get("model") == "roberta":
+        words(tmp_path, monkeypatch, TEXTS)
+    monkeypatch.setattr(studies, "drawn_abstention", few_reports)
+    memory = CUTS["memory"].get(name, CUTS["memory"]["all"])
+    monkeypatch.setenv("COMPANION_MEMORY", str(memory))
+    parameters, found, compared = cut_down(profile, name), [], []
+    save, load, run = Checkpoint.save, Checkpoint.load, RunStore.run
 
     def saved_and_killed(self, arrays, state):
         save(self, arrays, state)
@@ -159,19 +214,41 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, noise, tmp_path, m
         found.append(state := load(self))
         return state
 
-    killed = False
+    def compared_with_one_that_nothing_stops(self, job):
+        found.clear()
+        resumed = run(self, job)
+        if any(found) and not compared:
+            compared.append(job)
+            direct = job.execute(Checkpoint()).arrays
+            assert direct.keys() == resumed.arrays.keys()
+            for key, array in direct.items():
+                np.testing.assert_allclose(resumed.arrays[key], array, rtol=1e-5, atol=1e-6)
+            if f"{profile}/{name}" not in CUTS["whole"]:
+                raise Enough
+        return resumed
+
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", saved_and_killed)
         try:
             execute(name, parameters)
         except Killed:
-            killed = True
-    assert killed or chapter_of(name) not in LASTING, "nothing was saved"
-    if killed:
-        monkeypatch.delenv("COMPANION_SAVE_EVERY")
-        monkeypatch.setattr(Checkpoint, "load", watched)
+            pass
+        else:
+            assert chapter_of(name) not in LASTING, "nothing was saved"
+            return
+    monkeypatch.delenv("COMPANION_SAVE_EVERY")
+    monkeypatch.setattr(Checkpoint, "load", watched)
+    monkeypatch.setattr(RunStore, "run", compared_with_one_that_nothing_stops)
+    with contextlib.suppress(Enough):
         execute(name, parameters)
-        assert any(state is not None for state in found), "nothing was resumed"
+    assert compared, "nothing was resumed"
+
+
+def test_each_chapter_is_executed_to_its_end():
+    files = set(map("/".join, UNLIKE.values()))
+    assert set(CUTS["whole"]) <= files
+    chapters = [{chapter_of(Path(each).name) for each in of} for of in (CUTS["whole"], files)]
+    assert chapters[0] == chapters[1]
 
 
 WITH_SETTINGS = ("interplay", "normalized_score", "audit_trainings", "sctd_map", "canaries")

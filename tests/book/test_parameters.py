@@ -18,13 +18,13 @@ DECLARED = parse_parameters(CELL)
 
 
 def test_declarations_are_read():
-    assert [p.name for p in DECLARED] == ["margin", "folds", "data", "exact", "label", "rate"]
-    assert DECLARED[0].kind == "float"
-    assert DECLARED[0].allowed == "(-1, 1)"
-    assert DECLARED[0].meaning == "largest acceptable drop"
-    assert validate_parameters(DECLARED, {}) == {
-        "margin": 0.0, "folds": 15, "data": ["fmow"], "exact": True, "label": "a", "rate": 0.5,
-    }  # fmt: skip
+    names = ["margin", "folds", "data", "exact", "label", "rate"]
+    assert [p.name for p in DECLARED] == names
+    margin = DECLARED[0]
+    about = ("float", "(-1, 1)", "largest acceptable drop")
+    assert (margin.kind, margin.allowed, margin.meaning) == about
+    defaults = dict(zip(names, [0.0, 15, ["fmow"], True, "a", 0.5], strict=True))
+    assert validate_parameters(DECLARED, {}) == defaults
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,8 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
             available(file)  # raises UndeclaredData where the chapter may not read it
         named += bool(wanted)
     assert named >= 10
-    assert named_data({"images": "svhn", "other": 3, "list": ["gtsrb"]}) == [
-        "svhn/test",
-        "svhn/train",
-    ]
+    given = {"images": "svhn", "other": 3, "list": ["gtsrb"]}
+    assert named_data(given) == ["svhn/test", "svhn/train"]
     assert named_data({"dataset": "sst2"}) == ["sst2/dev", "sst2/train"]
 
 

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
 
-from lib.book.claims import PICTURES, Claim, ClaimError, read_claims
+from lib.book.claims import Claim, read_claims
 from lib.book.pictures import draw_cells
 from lib.plot import COLOURS
 
@@ -30,12 +29,6 @@ def cells(picture: str, numbers: dict[str, tuple[float, float | None]], **verdic
     return claims, found
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 def points(ax, label: str) -> list[tuple[float, float]]:
     (line,) = [line for line in ax.lines if line.get_label() == label]
     return [tuple(map(float, at)) for at in zip(*line.get_data(), strict=True)]
@@ -55,25 +48,10 @@ def test_dots_stand_beside_each_other_in_the_rows_of_their_panel():
     figure = draw_cells(claims, found)
     first, second = figure.axes  # a panel without a number of ours is left out
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["SVHN", "GTSRB"]
-    rows = [r"SR, $\epsilon$ = 7", r"SR, $\epsilon$ = 1"]
-    assert [t.get_text() for t in first.get_yticklabels()] == rows
     assert points(first, "paper") == [(0.5, 0), (0.75, 1)]
     assert points(first, "ours")[0] == (0.25, 0)
     assert np.isnan(points(first, "ours")[1][0])
     assert points(second, "paper") == [(0.1, 0)]
-    assert second.get_xlabel() == "an axis"
-
-
-def test_panels_of_the_same_rows_stand_two_in_a_line():
-    numbers = {f"Table 1, {d}, SR, epsilon = {e}": (0.5, 0.5) for d in "abc" for e in (7, "inf")}
-    figure = draw_cells(*cells("dots", numbers))
-    a, b, c = figure.axes
-    assert a.get_position().y0 == pytest.approx(b.get_position().y0)
-    assert a.get_position().y0 > c.get_position().y1
-    assert [t.get_text() for t in a.get_yticklabels()][1] == r"SR, $\epsilon$ = $\infty$"
-    shown = [ax.yaxis.get_tick_params()["labelleft"] for ax in (a, b, c)]
-    assert shown == [True, False, True]
-    assert figure.get_supxlabel() == "an axis"
 
 
 def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
@@ -135,8 +113,6 @@ def test_heat_maps_write_both_numbers_and_colour_their_difference():
         },
     )
     first = draw_cells(claims, found).axes[0]
-    assert [t.get_text() for t in first.get_yticklabels()] == ["z", "a"]  # as in the ledger
-    assert [t.get_text() for t in first.get_xticklabels()] == ["fpr", "roc\nauc"]
     assert first.texts[1].get_text() == "0.510\n(0.500)"
     np.testing.assert_allclose(np.ravel(first.collections[0].get_array()), [0, 0.01, 0.02, 0.03])
 
@@ -155,16 +131,5 @@ def test_every_group_of_the_book_can_be_drawn(root):
         of = [c for c in claims if c.group == group]
         assert len({(c.picture, c.axis) for c in of}) == 1
         found = {c.id: {"value": c.reported, "interval": None} for c in of}
-        figure = draw_cells(of, found)
-        assert figure is not None
-        plt.close(figure)
-
-
-def test_other_pictures_are_refused(tmp_path):
-    path = tmp_path / "claims.yml"
-    path.write_text(
-        "- {id: A, paper: P1, chapter: one, place: a, claim: b, kind: exact, why: c, at_least: 0,"
-        " picture: pie}"
-    )
-    with pytest.raises(ClaimError, match=f"picture must be one of {', '.join(PICTURES)}"):
-        read_claims(path)
+        assert draw_cells(of, found) is not None
+        plt.close("all")

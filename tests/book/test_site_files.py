@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 
 import jupytext
@@ -41,21 +42,15 @@ def load(name: str):
 
 
 def test_citation_file_has_what_its_schema_requires():
+    """And it is of this version."""
     citation = load("CITATION.cff")
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["type"] == "software"
-    for key in ("message", "title", "authors", "references"):
-        assert citation[key]
+    assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     for work in [citation, *citation["references"]]:
         for author in work["authors"]:
             assert set(author) in ({"name"}, {"family-names", "given-names"})
     for work in citation["references"]:
         assert work["type"] == "conference-paper"
         assert work["conference"]["name"]
-
-
-def test_citation_is_of_this_version():
-    citation = load("CITATION.cff")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert citation["version"] == project["version"] == lib.__version__
     assert citation["license"] == project["license"]
@@ -67,7 +62,6 @@ def test_citation_file_has_the_papers_as_the_bibliography_has_them(paper):
     entry = parse_file(str(ROOT / "book" / "references.bib")).entries[PAPER_KEYS[paper]]
     number = re.fullmatch(r"arXiv:(\d{4}\.\d{5})", entry.fields["note"])[1]
     found = [w for w in load("CITATION.cff")["references"] if w["url"].endswith(number)]
-    assert len(found) == 1
     (work,) = found
     assert work["url"] == f"https://arxiv.org/abs/{number}"
     assert work["identifiers"] == [{"type": "other", "value": f"arXiv:{number}"}]
@@ -75,37 +69,18 @@ def test_citation_file_has_the_papers_as_the_bibliography_has_them(paper):
     assert work["year"] == int(entry.fields["year"])
     assert work["collection-title"] == entry.fields["booktitle"]
 
-    def names(of: list) -> str:
-        return " ".join(str(name) for name in of)
-
-    assert [(a["family-names"], a["given-names"]) for a in work["authors"]] == [
-        (
-            names(p.rich_prelast_names + p.rich_last_names),
-            names(p.rich_first_names + p.rich_middle_names),
-        )
-        for p in entry.persons["author"]
-    ]
+    for author, person in zip(work["authors"], entry.persons["author"], strict=True):
+        last = person.rich_prelast_names + person.rich_last_names
+        first = person.rich_first_names + person.rich_middle_names
+        assert author["family-names"] == " ".join(map(str, last))
+        assert author["given-names"] == " ".join(map(str, first))
 
 
 def test_the_bibliography_names_authors_and_years_and_leads_to_preprints():
-    entries = [
-        Entry("misc", {"year": "2021"}, {"author": [Person(name) for name in names]})
-        for names in (
-            ["Ruth Doe"],
-            ["Doe, R."],
-            ["Ann Roe", 'Jo {\\"O}'],
-            ["A", "B", "C"],
-            ["Z", "others"],
-        )
-    ]
-    labels = [*AuthorsAndYear().format_labels(entries)]
-    assert labels == [
-        "Doe, 2021a",
-        "Doe, 2021b",
-        "Roe and Ö, 2021",
-        "A et al., 2021",
-        "Z et al., 2021",
-    ]
+    names = [["Ruth Doe"], ["Doe, R."], ["Ann Roe", 'Jo {\\"O}'], ["A", "B", "C"], ["Z", "others"]]
+    entries = [Entry("misc", {"year": "2021"}, {"author": [*map(Person, of)]}) for of in names]
+    labels = ["Doe, 2021a", "Doe, 2021b", "Roe and Ö, 2021", "A et al., 2021", "Z et al., 2021"]
+    assert [*AuthorsAndYear().format_labels(entries)] == labels
     link = '<a href="https://arxiv.org/abs/2101.12345">arXiv:2101.12345</a>'
     assert site.with_arxiv("see arXiv:2101.12345.") == f"see {link}."
 
@@ -156,10 +131,8 @@ def test_binder_installs_the_package_and_opens_chapters_as_notebooks():
     path = ROOT / ".binder" / "postBuild"
     text = path.read_text(encoding="utf-8")
     assert path.stat().st_mode & 0o111, "Binder executes it"
-    assert text.startswith("#!")
-    assert "set -euo pipefail" in text
-    assert "pip install --quiet --no-deps --no-build-isolation -e ." in text
-    assert "jupytext-config set-default-viewer" in text
+    for part in ("set -euo pipefail", "--no-build-isolation -e .", "set-default-viewer"):
+        assert part in text
 
 
 def dockerfile() -> str:
@@ -213,7 +186,6 @@ def test_saving_a_paired_chapter_changes_no_cell(chapter):
 
 
 def test_card_is_drawn_by_the_code(tmp_path):
-    before = plt.get_fignums()
     with plt.rc_context({"lines.marker": "s", "font.size": 20}):  # no style of ours enters
         draw_card(tmp_path / "card.png")
     assert CARD_FILE.stat().st_size < 200_000
@@ -221,7 +193,6 @@ def test_card_is_drawn_by_the_code(tmp_path):
         assert kept.size == drawn.size == site.CARD
         difference = np.asarray(kept, float) - np.asarray(drawn, float)
     assert np.abs(difference).mean() < 1  # of 255: fonts are matplotlib's own
-    assert plt.get_fignums() == before
 
 
 @pytest.mark.parametrize(
@@ -251,12 +222,6 @@ def test_descriptions_end_with_a_word():
     assert text.endswith("word…")
 
 
-def embedded(page: str) -> bytes:
-    from urllib.parse import unquote_to_bytes
-
-    return unquote_to_bytes(re.search(r"data:image/svg\+xml,([^']*)", page)[1])
-
-
 def test_figures_become_lighter_and_stay_what_they_are():
     figure, ax = plt.subplots()
     x = np.linspace(0, 10, 500)
@@ -270,18 +235,16 @@ def test_figures_become_lighter_and_stay_what_they_are():
     heavy = "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode()
     page = f"<p>1.23456</p><img src='{heavy}' alt='2.34567'>"
     light = site.minify_svg(page)
-    assert light.startswith("<p>1.23456</p><img src='data:image/svg+xml,")
-    assert light.endswith("' alt='2.34567'>")
+    found = re.fullmatch("<p>1.23456</p><img src='data:image/svg.xml,(.*)' alt='2.34567'>", light)
     assert len(light) < 0.35 * len(page)
-    again = site.light_svg(embedded(light).decode())
-    assert again == embedded(light).decode()  # a recorded figure goes through it twice
-    before = ElementTree.fromstring(stream.getvalue())
-    after = ElementTree.fromstring(embedded(light))
+    text = unquote_to_bytes(found[1])
+    assert site.light_svg(text.decode()) == text.decode()  # a recorded figure goes through it twice
     drawn = "{http://www.w3.org/2000/svg}path", "{http://www.w3.org/2000/svg}use"
-    olds, news = ([e for e in top.iter() if e.tag in drawn] for top in (before, after))
-    assert [e.tag for e in olds] == [e.tag for e in news]
+    tops = map(ElementTree.fromstring, (stream.getvalue(), text))
+    olds, news = ([e for e in top.iter() if e.tag in drawn] for top in tops)
     fewer = 0
     for old, new in zip(olds, news, strict=True):
+        assert old.tag == new.tag
         for key in ("x", "y"):
             assert float(old.get(key, 0)) == pytest.approx(float(new.get(key, 0)), abs=0.0051)
         if "d" in old.attrib:
@@ -289,8 +252,8 @@ def test_figures_become_lighter_and_stay_what_they_are():
             assert max(distance(point, b) for point in a) <= 0.035
             fewer += len(a) - len(b)
     assert fewer > 300
-    for style in ("fill: #1f77b4", "stroke-linejoin"):
-        assert style.replace(": ", ":") in embedded(light).decode().replace(": ", ":")
+    other = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
+    assert site.minify_svg(other) == other
 
 
 def corners(path: str) -> list[tuple[float, float]]:
@@ -298,8 +261,7 @@ def corners(path: str) -> list[tuple[float, float]]:
     found, at, start = [], np.zeros(2), np.zeros(2)
     for letter, text in re.findall(r"([MLQCZmlqcz])([^MLQCZmlqcz]*)", path):
         numbers = np.array(re.findall(r"-?\d+(?:\.\d+)?", text), float).reshape(-1, 2)
-        if letter in "zZ":
-            at = start
+        at = start if letter in "zZ" else at
         per = {"q": 2, "c": 3}.get(letter.lower(), 1)
         for step in range(0, len(numbers), per):
             points = numbers[step : step + per] + (at if letter.islower() else 0)
@@ -332,20 +294,6 @@ def distance(point: tuple[float, float], line: list[tuple[float, float]]) -> flo
 )
 def test_a_path_says_nothing_twice(path, light):
     assert site.light_path(path) == light
-
-
-def test_a_long_signature_is_lines_and_no_list_of_definitions():
-    line = '<dd><em class="sig-param"><span>n</span></em>,</dd>\n'
-    page = f"<dl class='py'><dt>f(<dl>\n{line * 2}</dl>\n)</dt><dd>What it does.</dd></dl>"
-    found = site.named_regions(page)
-    assert found.count("<dl") == found.count("<dd") == found.count("</dd>") == 1
-    assert found.count('<div><em class="sig-param">') == 2
-    assert found.endswith("</div>\n)</dt><dd>What it does.</dd></dl>")
-
-
-def test_other_pictures_are_left_alone():
-    page = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
-    assert site.minify_svg(page) == page
 
 
 LONG = "\n".join(f"x{i} = {i}" for i in range(11))
@@ -401,6 +349,24 @@ def test_boxes_that_scroll_have_names_of_their_own():
     found = re.findall(r"aria-label=(['\"])(.*?)\1", site.named_regions(2 * box + 3 * own))
     names = ["Table in the text", "Table in the text (2)", 'It"s', 'It"s (2)', 'It"s (3)']
     assert [name for _, name in found] == names
+    code = '<code><span class="pre">{}</span></code>'.format  # names may break, options not
+    broken = "lib.<wbr>audit.<wbr>best_<wbr>lower_<wbr>bound"
+    assert broken in site.named_regions(code("lib.audit.best_lower_bound"))
+    assert "<wbr>" not in site.named_regions(code("--out=a.html"))
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"\mathrm{Beta}(\frac12, \frac12)", "Beta(1/2, 1/2)"),
+        (r"(\epsilon, \delta)", "(ε, δ)"),
+        (r"\varepsilon", "ε"),
+        (r"\Delta", "Δ"),
+        (r"\frac{\alpha}{n}\,c", "α/nc"),
+    ],
+)
+def test_formulas_on_cards_are_plain_text(tex, text):
+    assert site.plain_math(tex) == text
 
 
 def test_links_to_words_and_sources_are_described():
@@ -410,7 +376,6 @@ def test_links_to_words_and_sources_are_described():
     cards = {"glossary.html#term-x": 'A <b> & "c".'}
     found = site.with_cards(link("../glossary.html#term-x"), cards)
     assert 'class="reference internal companion-card"' in found
-    assert found.count("aria-description=") == 1
     assert 'aria-description="A &lt;b&gt; &amp; &quot;c&quot;."' in found
     found = site.with_cards(link("bibliography.html#id3", ' title="Someone, 2020"'), cards)
     assert 'aria-description="Someone, 2020"' in found

@@ -33,12 +33,11 @@ HOSTILE = (
     "{l!r} %s `l`",
     "\ud800m",
 )
-SEEN = set("\n")
 
 
-def shows_nothing_hidden(text, newlines=True):
+def shows_nothing_hidden(text):
     hidden = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
-    return hidden <= ({"\n"} if newlines else set())
+    return hidden <= {"\n"}
 
 
 @pytest.fixture(scope="module")
@@ -46,64 +45,42 @@ def reported(tmp_path_factory):
     """A report on a file whose groups and features have all these names."""
     folder = tmp_path_factory.mktemp("names")
     arrays = read_predictions(example_predictions(folder / "all.npz", seed=1)).given
-    n = len(arrays["test_labels"])
-    arrays |= {"test_groups": np.array(HOSTILE)[np.arange(n) % len(HOSTILE)]}
-    d = arrays["test_features"].shape[1]
+    n, d = arrays["test_features"].shape
+    arrays["test_groups"] = np.array(HOSTILE)[np.arange(n) % len(HOSTILE)]
     names = [HOSTILE[j % len(HOSTILE)] + str(j) for j in range(d)]
     given = ModelPredictions(**arrays, feature_names=names, source=printable("\x1b[31m/own\n.npz"))
-    return run_report(given, learner="linear"), folder
+    return run_report(given, learner="linear")
 
 
-def test_the_terminal_and_report_txt_show_what_is_there(reported):
-    found, folder = reported
-    lines = str(found).splitlines()
-    assert "Privacy audit: PASSED" not in lines
-    assert shows_nothing_hidden(str(found))
-    paths = found.export(folder / "out")
-    for path in paths:
+def test_terminal_files_and_page_show_what_is_there(reported, tmp_path):
+    assert "Privacy audit: PASSED" not in str(reported).splitlines()
+    assert shows_nothing_hidden(str(reported))
+    (page,) = reported.export(tmp_path / "page.html")
+    for path in (page, *reported.export(tmp_path / "out")):
         text = path.read_text(encoding="utf-8")
         assert shows_nothing_hidden(text), path
-        assert "<script>alert" not in text or path.suffix in (".csv", ".txt"), path
+        assert "<script" not in text or path.suffix in (".csv", ".txt"), path
+    assert "&lt;script&gt;alert(" in page.read_text(encoding="utf-8")
 
 
-def test_the_page_escapes_them(reported):
-    found, folder = reported
-    (path,) = found.export(folder / "page.html")
-    text = path.read_text(encoding="utf-8")
-    assert shows_nothing_hidden(text)
-    assert "<script" not in text
-    assert "&lt;script&gt;alert(" in text
-
-
-def test_spreadsheets_execute_nothing(reported):
-    found, folder = reported
+def test_spreadsheets_execute_nothing(reported, tmp_path):
     seen = 0
-    for path in found.export(folder / "sheets"):
+    for path in reported.export(tmp_path / "sheets"):
         if path.suffix == ".csv":
-            for row in csv.reader(io.StringIO(path.read_text(encoding="utf-8"))):
-                for cell in row:
-                    assert re.fullmatch(r"-?[\d.e+-]+|-inf", cell) or cell[:1] not in (
-                        "=", "+", "-", "@", "\t", "\r",
-                    ), (path, cell)  # fmt: skip
-                    seen += cell.startswith("'")
+            rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+            for cell in (cell for row in rows for cell in row):
+                number = re.fullmatch(r"-?[\d.e+-]+|-inf", cell)
+                assert number or not cell.startswith(tuple("=+-@\t\r")), (path, cell)
+                seen += cell.startswith("'")
     assert seen >= 4
 
 
 def test_numbers_stay_numbers():
-    table = pd.DataFrame(
-        {
-            "x": [-1.5, np.nan, -np.inf],
-            "=n": ["-1", "-1e-3", "+ 2"],
-            "k": [-1, 2, 3],
-            "o": [-1, "-a", None],
-        }
-    )
-    assert csv_text(table).splitlines() == [
-        "x,'=n,k,o", "-1.5,-1,-1,-1", ",-1e-3,2,'-a", "-inf,'+ 2,3,",
-    ]  # fmt: skip
-    assert csv_text(pd.DataFrame(columns=["a", "b"])) == "a,b\n"
-    link = csv_link(pd.DataFrame({"a": ["=1+1"]}), "x.csv")
-    assert "YQonPTErMQo=" in link  # a, and '=1+1
+    columns = {"=n": ["-1", "-1e-3", "+ 2"], "k": [-1, 2, 3], "o": [-1, "-a", None]}
+    text = csv_text(pd.DataFrame({"x": [-1.5, np.nan, -np.inf]} | columns))
+    rows = ["x,'=n,k,o", "-1.5,-1,-1,-1", ",-1e-3,2,'-a", "-inf,'+ 2,3,"]
+    assert text.splitlines() == rows
+    assert "YQonPTErMQo=" in csv_link(pd.DataFrame({"a": ["=1+1"]}), "x.csv")  # a, and '=1+1
 
 
 def test_what_is_seen_stays_as_it_is():
@@ -115,7 +92,7 @@ def test_what_is_seen_stays_as_it_is():
 
 
 def test_names_that_look_alike_are_told_apart_or_refused():
-    with pytest.raises(ValueError, match="test_groups must be told apart by what is seen"):
+    with pytest.raises(ValueError, match="test_groups must be told apart"):
         ModelPredictions(test_groups=np.array(["\x1b", "\\x1b"]))
     with pytest.raises(ValueError, match="feature_names must be different"):
         ModelPredictions(test_features=np.eye(2), feature_names=("\x1b", "\\x1b"))
@@ -125,15 +102,8 @@ def test_names_that_look_alike_are_told_apart_or_refused():
 def test_what_is_no_character_is_named(code, tmp_path):
     words = np.frombuffer(np.array([code, 97], np.uint32).tobytes(), "<U1")
     np.savez(tmp_path / "own.npz", test_groups=words)
-    with pytest.raises(ValueError, match=r"own.npz: test_groups must be words, got what is no"):
+    with pytest.raises(ValueError, match=r"own.npz: test_groups"):
         read_predictions(tmp_path / "own.npz")
-
-
-def test_masked_and_object_arrays_are_refused():
-    with pytest.raises(ValueError, match="test_scores must not have masked values, got 1"):
-        ModelPredictions(test_scores=np.ma.array([1.0, 2.0], mask=[True, False]))
-    with pytest.raises(ValueError, match="test_groups must be words or whole numbers"):
-        ModelPredictions(test_groups=np.array(["a", {}], dtype=object))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files may be any bytes there")
@@ -141,12 +111,15 @@ def test_masked_and_object_arrays_are_refused():
     "name",
     ["\x1b[2J.npz", "a\nPrivacy audit: PASSED.csv", "\u202evsc.csv", "\udcff.npz", "\x1b.txt"],
 )
-@pytest.mark.parametrize("content", [b"", b"part\n", None])
+@pytest.mark.parametrize("content", [b"part\n", None])
 def test_errors_name_files_and_do_nothing_else(name, content, tmp_path, capsys):
-    path = tmp_path / name
     if content is not None:
-        path.write_bytes(content)
-    assert main([str(path)]) == 2
+        (tmp_path / name).write_bytes(content)
+    says_one_line([str(tmp_path / name)], capsys)
+
+
+def says_one_line(arguments, capsys):
+    assert main(arguments) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert shows_nothing_hidden(said)
@@ -158,13 +131,7 @@ def test_members_and_columns_are_shown_in_one_line(tmp_path, capsys):
     (tmp_path / "own.csv").write_text('part,"\x1b\n\u202e"\n', encoding="utf-8")
     (tmp_path / "cell.csv").write_text('part,label\n"te\x1b\u202est",1\n', encoding="utf-8")
     for file in ("own.npz", "own.csv", "cell.csv"):
-        assert main([str(tmp_path / file)]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert shows_nothing_hidden(said)
-
-
-def test_the_data_command_shows_names_too(capsys):
+        says_one_line([str(tmp_path / file)], capsys)
     with pytest.raises(SystemExit):
         data_command.main(["fetch", "\x1b[2J\n"])
     assert shows_nothing_hidden(capsys.readouterr().err)

@@ -14,6 +14,7 @@ from lib.report import (
     Settings,
     example_predictions,
     read_predictions,
+    run_analysis,
     run_report,
     suitability_numbers,
 )
@@ -79,8 +80,9 @@ def test_answers_without_an_error_have_a_next_step_too(wrong, said):
     labels, features, away = rng.integers(0, 3, n), rng.normal(size=(n, 2)), rng.random(n) < 0.25
     logits = 3 * np.eye(3)[(labels + (~away & (np.cumsum(~away) <= wrong))) % 3]
     given = {"test_logits": logits, "test_labels": labels, "test_abstained": away}
-    _, found = steps(ModelPredictions(**given, test_features=features))
-    assert said in found["counterfactual"]
+    given = ModelPredictions(**given, test_features=features)
+    found = run_analysis("counterfactual", given, Settings(learner="linear"))
+    assert said in " ".join(found.next_steps)
 
 
 def test_rows_for_power_against_simulation():
@@ -164,14 +166,10 @@ def test_so_many_rows_promise_a_target_and_fewer_do_not(target, alpha):
     n = fewest_rows(target, alpha)
     assert target**n <= alpha / 4  # or no test could show it
     for rows, promised in ((n, True), (n - 1, False)):
-        scores = np.arange(rows, 0, -1.0)
-        found = promise_if_all_are_right(scores, target, alpha)
+        right, scores = np.ones(rows, bool), np.arange(rows, 0, -1.0)
+        found = guaranteed_threshold(right, scores, target, 1 - alpha / 4)
         assert (found.coverage is not None) == promised
     assert fewest_rows(1.0, 0.05) == np.inf
-
-
-def promise_if_all_are_right(scores, target, alpha):
-    return guaranteed_threshold(np.ones(len(scores), bool), scores, target, 1 - alpha / 4)
 
 
 @pytest.fixture(scope="module")
@@ -179,129 +177,98 @@ def example(tmp_path_factory):
     return read_predictions(example_predictions(tmp_path_factory.mktemp("e") / "e.npz", seed=0))
 
 
-def changed(example, *names, **changes):
-    kept = {k: v for k, v in example.given.items() if k not in names}
-    return ModelPredictions(**(kept | changes))
-
-
-def steps(predictions, **settings):
-    report = run_report(predictions, learner="linear", **settings)
-    return report, {name: " ".join(one.next_steps) for name, one in report.analyses.items()}
+def steps(example, name, *left_out, margin=0.05, **changes):
+    """What one analysis of the example would collect, with arrays left out or others instead."""
+    kept = {k: v for k, v in example.given.items() if k not in left_out}
+    given, settings = (
+        ModelPredictions(**(kept | changes)),
+        Settings(learner="linear", margin=margin),
+    )
+    found = run_analysis(name, given, settings)
+    return " ".join(found.next_steps), found
 
 
 def test_each_open_question_has_its_step(example):
-    report, found = steps(changed(example, "test_propensities", "other_propensities"))
-    assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
-    assert "an attack that is never wrong shows 2.94 in 300 trials: a stronger" in found["audit"]
+    kept = {k: v for k, v in example.given.items() if not k.endswith("propensities")}
+    report = run_report(ModelPredictions(**kept), learner="linear")
+    found = {name: " ".join(one.next_steps) for name, one in report.analyses.items()}
+    assert "within 0.01" in found["selective"]
+    assert "shows 2.94 in 300 trials" in found["audit"]
+    assert "detection limit" in found["audit"]
     assert "propensities" in found["counterfactual"]
-    assert "detection limit: with 300 trials the claimed" in found["audit"]
     table = report.next_steps
-    assert list(table.columns) == ["analysis", "what to collect"]
     assert len(table) == sum(len(one.next_steps) for one in report.analyses.values())
     assert all(f"  Next: {text}" in str(report) for text in table["what to collect"])
+    del kept["nonmember_scores"]
+    rows = run_report(ModelPredictions(**kept), learner="linear").next_steps.set_index("analysis")
+    assert rows.loc["Privacy audit", "what to collect"] == "missing: nonmember_scores"
 
 
 def test_no_mistake_seen_leaves_the_accuracy_open(example):
     logits = example.test_logits[:20]
     given = ModelPredictions(test_logits=logits, test_labels=np.argmax(logits, axis=1))
-    _, found = steps(given)
-    assert "labelled test rows would tell the accuracy to within 0.01" in found["selective"]
+    assert "within 0.01" in " ".join(run_analysis("selective", given, Settings()).next_steps)
 
 
-def test_without_labels_of_the_user_it_says_how_many(example):
-    _, found = steps(changed(example, "user_labels"))
-    assert "user rows, drawn at random, can decide without" in found["suitability"]
-    assert "labels of test rows" not in found["suitability"]
-    _, tight = steps(changed(example, "user_labels"), margin=0.0)
-    assert "choose a positive margin" in tight["suitability"]
+def test_what_suitability_needs_depends_on_the_labels(example):
+    assert "if labels were to decide" in steps(example, "suitability")[0]
+    found, _ = steps(example, "suitability", "user_labels")
+    assert "can decide without" in found
+    assert "labels of test rows" not in found
+    assert "positive margin" in steps(example, "suitability", "user_labels", margin=0.0)[0]
     few = np.where(np.arange(len(example.test_labels)) < 5, example.test_labels, -1)
-    _, small = steps(changed(example, "user_labels", "test_labels", test_labels=few))
-    assert "with 5 test rows no number of them" in small["suitability"]
+    found, _ = steps(example, "suitability", "user_labels", test_labels=few)
+    assert "with 5 test rows no number" in found
+    assert "compared with nothing" in steps(example, "suitability", "test_labels")[0]
+    wrong = (np.argmax(example.user_logits, axis=1) + 1) % 10
+    found, analysis = steps(example, "suitability", user_labels=wrong)
+    assert (found, analysis.verdict[:10]) == ("", "UNSUITABLE")
 
 
-def test_labels_that_show_it_where_the_estimates_do_not_leave_nothing_to_collect(example):
-    report, found = steps(example)
-    assert "But the labelled user rows show that it is suitable" in str(report)
-    assert "nothing, if labels were to decide" in found["suitability"]
-    _, none = steps(changed(example, "user_labels"))
-    assert "nothing, if labels" not in none["suitability"]
+RISING = np.linspace(0, 1, 40)
 
 
-def test_labels_of_the_user_need_those_of_the_test_rows(example):
-    _, found = steps(changed(example, "test_labels", "test_propensities", "other_propensities"))
-    assert "can be compared with nothing" in found["suitability"]
-    assert "show neither" not in found["suitability"]
-
-
-def test_a_claim_that_no_attack_could_refute_is_named(example):
-    few = {"member_scores": example.member_scores[:12], "nonmember_scores": [0.1] * 12}
-    _, found = steps(changed(example, *few, epsilon=2.0, **few))
-    assert "none could refute the claimed 2: that takes about" in found["audit"]
-    _, far = steps(changed(example, *few, epsilon=8.0, delta=1e-3, **few))
-    assert "in no number of trials up to 200,000 could it refute" in far["audit"]
-
-
-def test_what_an_audit_needs_depends_on_what_it_lacks(example):
-    scores = np.linspace(0, 1, 40)
-    best = {"member_scores": 2 + scores, "nonmember_scores": scores}
-    given = changed(example, *best, "epsilon", **best)
-    _, found = steps(given)
-    assert "and this one does: more trials can show more" in found["audit"]
-    unfair = {"member_scores": np.linspace(0, 1, 300), "nonmember_scores": scores}
-    _, found = steps(changed(example, *unfair, **unfair))
-    assert found["audit"] == "membership decided anew, by a fair coin of its own for every point"
+@pytest.mark.parametrize(
+    ("scores", "claim", "said"),
+    [
+        ((RISING[:12], [0.1] * 12), {"epsilon": 2.0}, "refute the claimed 2: that takes about"),
+        ((RISING[:12], [0.1] * 12), {"epsilon": 8.0, "delta": 1e-3}, "in no number of trials"),
+        ((2 + RISING, RISING), {"epsilon": None}, "more trials can show more"),
+        ((np.linspace(0, 1, 300), RISING), {}, "membership decided anew"),
+        ((2 + np.linspace(0, 1, 200), np.linspace(0, 1, 200)), {"epsilon": 0.1}, ""),
+    ],
+)
+def test_what_an_audit_needs_depends_on_what_it_lacks(example, scores, claim, said):
+    given = dict(zip(("member_scores", "nonmember_scores"), scores, strict=True))
+    found, analysis = steps(example, "audit", **given, **claim)
+    assert said in found
+    assert said or (found == "" and "refuted" in analysis.verdict)
 
 
 def test_where_answers_are_impossible_no_number_of_rows_decides(example):
-    n = len(example.test_labels)
-    never = np.arange(n) % 2 == 0
+    never = np.arange(len(example.test_labels)) % 2 == 0
     away = {
         "test_propensities": np.where(never, 1.0, example.test_propensities),
         "test_abstained": never | example.test_abstained,
         "other_propensities": np.where(never, 1.0, example.other_propensities),
         "other_abstained": never | example.other_abstained,
     }
-    report, found = steps(changed(example, *away, **away))
-    assert "without them no number of rows decides, for the bounds are" in found["comparison"]
-    low = report.analyses["comparison"].values["difference_least"]
-    high = report.analyses["comparison"].values["difference_most"]
+    found, analysis = steps(example, "comparison", **away)
+    low, high = (analysis.values[f"difference_{end}"] for end in ("least", "most"))
     assert low < 0 < high
-    assert f"{low:+.2f} and {high:+.2f}" in found["comparison"]
-    assert f"the {never.sum()} rows where the model is certain" in found["counterfactual"]
-    spread = (
-        report.analyses["counterfactual"].values["counterfactual_most"]
-        - report.analyses["counterfactual"].values["counterfactual_least"]
-    )
-    assert f"at least {spread:.2f} apart" in found["counterfactual"]
+    assert "no number of rows decides" in found
+    assert f"{low:+.2f} and {high:+.2f}" in found
+    found, analysis = steps(example, "counterfactual", **away)
+    low, high = (analysis.values[f"counterfactual_{end}"] for end in ("least", "most"))
+    assert f"the {never.sum()} rows" in found
+    assert f"at least {high - low:.2f} apart" in found
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [
-        (0.0, "about equally good"),
-        (0.0001, "about equally good"),
-        (0.02, "which few rows tell badly"),
-        (1.0, None),
-    ],
+    [(0.0, "equally good"), (0.0001, "equally good"), (0.02, "few rows tell badly"), (1.0, None)],
 )
 def test_rows_for_a_difference(value, said):
     found = SimpleNamespace(value=value, stderr=0.02)
     text = _comparison_steps(found, 400, LEVEL)
     assert (said in text[0]) if said else text == ()
-
-
-def test_a_refuted_claim_and_refuted_suitability_need_nothing_more(example):
-    scores = np.linspace(0, 1, 200)
-    shown = {"member_scores": 2 + scores, "nonmember_scores": scores, "epsilon": 0.1}
-    wrong = {"user_labels": (np.argmax(example.user_logits, axis=1) + 1) % 10}
-    report, found = steps(changed(example, *shown, *wrong, **shown, **wrong))
-    assert "refuted" in report.analyses["audit"].verdict
-    assert found["audit"] == ""
-    assert report.analyses["suitability"].verdict.startswith("UNSUITABLE")
-    assert found["suitability"] == ""
-
-
-def test_what_is_skipped_is_listed_with_what_it_lacks(example):
-    report, _ = steps(changed(example, "nonmember_scores"))
-    rows = report.next_steps.set_index("analysis")["what to collect"]
-    assert rows["Privacy audit"] == "missing: nonmember_scores"
