@@ -13,7 +13,7 @@ from scipy import stats
 
 from lib.book.chapters import profile_parameters
 from lib.book.claims import read_claims
-from lib.studies.canaries import system
+from lib.studies.canaries import mechanisms
 
 BOOK = Path(__file__).parents[2] / "book"
 GIVEN = profile_parameters(BOOK.parent / "params", "quick", "canaries") | {"points": 400}
@@ -31,8 +31,8 @@ def runs(tmp_path_factory):
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         settings = settings_of("canaries", GIVEN | SMALL, "digits")
         patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
-        results = system.run_mechanisms(settings)
-        yield settings, results, system.run_designs(settings, results)
+        results = mechanisms.run_mechanisms(settings)
+        yield settings, results, mechanisms.run_designs(settings, results)
 
 
 @pytest.fixture
@@ -75,18 +75,18 @@ def test_canaries_differ_between_trainings_and_mechanisms(results):
 
 
 def test_models_without_privacy_memorise_and_private_ones_do_not(results):
-    table = system.mechanism_table(results).set_index(["mechanism", "level"])
+    table = mechanisms.mechanism_table(results).set_index(["mechanism", "level"])
     assert table.loc[("none", 0), "accuracy"] > 0.8
     assert table.loc[("none", 0), "top label"] > 1
     assert table.loc[("ALIBI", 1), "top label"] < 1
     assert table.loc[("ALIBI", 0), "accuracy"] > table.loc[("ALIBI", 1), "accuracy"]
-    system.require_consistent(results)
+    mechanisms.require_consistent(results)
 
 
 def test_groups_hold_the_canaries_of_the_first_training_once_each(runs):
     settings, results, (together, apart) = runs
     alibi, truth = results[1], np.asarray(settings.data.load().training.targets)
-    changes = system._grouped(settings).changes
+    changes = mechanisms._grouped(settings).changes
     whole = changes[0].whole.draw(truth)
     changed = [np.flatnonzero(each.apply(truth) != truth) for each in changes]
     assert [len(rows) for rows in changed] == [5] * 8
@@ -111,9 +111,9 @@ def test_a_canary_is_judged_by_the_model_that_was_trained_on_it(runs):
     own = apart.confidences[0, rows, apart.canary_labels]
     other = (1 - own - apart.confidences[0, rows, apart.true_labels]) / 8
     assert own.mean() > 2 * other.mean()
-    differences = system.design_differences(together, apart)
+    differences = mechanisms.design_differences(together, apart)
     right = [
-        system.top_label_guesses(*each.final, 0.0).correct.mean() for each in (together, apart)
+        mechanisms.top_label_guesses(*each.final, 0.0).correct.mean() for each in (together, apart)
     ]
     assert differences.shape == (8,)
     assert differences.mean() == pytest.approx(right[0] - right[1])
@@ -127,11 +127,11 @@ def test_differences_of_designs_by_hand(runs):
     one = replace(together, confidences=p[None], accuracy=np.zeros(1), **labels)
     none = replace(one, confidences=p[None, :, [0, 1, 2, 4, 3]], accuracy=np.zeros(2))
     # groups {0, 2} and {1, 3}: right 1 of 2 and 2 of 2 in the one, never in the other
-    np.testing.assert_allclose(system.design_differences(one, none), [0.5, 1.0])
+    np.testing.assert_allclose(mechanisms.design_differences(one, none), [0.5, 1.0])
 
 
 def test_what_pate_publishes_lies_between_its_limits_and_knows_its_order(results):
-    table = system.release_table(results)
+    table = mechanisms.release_table(results)
     assert list(table["level"]) == [0]
     row = table.iloc[0]
     pate = results[-1]
@@ -145,13 +145,15 @@ def test_what_pate_publishes_lies_between_its_limits_and_knows_its_order(results
 def test_a_broken_mechanism_is_caught(results):
     free = results[0]
     lie = dataclasses.replace(free, name="ALIBI", claimed=0.5)
-    with pytest.raises(system.CanaryContradiction, match=r"ALIBI, level 0: .* but 0.500 is proven"):
-        system.require_consistent([lie])
+    with pytest.raises(
+        mechanisms.CanaryContradiction, match=r"ALIBI, level 0: .* but 0.500 is proven"
+    ):
+        mechanisms.require_consistent([lie])
     # Of PATE only what was sure before anything was asked is held against it.
     pate = dataclasses.replace(lie, name="PATE", notes={"data-independent epsilon": 50.0})
-    system.require_consistent([pate])
-    with pytest.raises(system.CanaryContradiction, match=r"but 0\.100 is proven"):
-        system.require_consistent(
+    mechanisms.require_consistent([pate])
+    with pytest.raises(mechanisms.CanaryContradiction, match=r"but 0\.100 is proven"):
+        mechanisms.require_consistent(
             [dataclasses.replace(pate, notes={"data-independent epsilon": 0.1})]
         )
 
@@ -168,15 +170,15 @@ def test_all_results_share_the_error(results):
     for claimed, refuted in ((alone - 1e-6, False), (shared - 1e-6, True)):
         lies = [dataclasses.replace(free, claimed=claimed)] * 10
         if refuted:
-            with pytest.raises(system.CanaryContradiction, match="for all results together"):
-                system.require_consistent(lies, level)
+            with pytest.raises(mechanisms.CanaryContradiction, match="for all results together"):
+                mechanisms.require_consistent(lies, level)
         else:
-            system.require_consistent(lies, level)
+            mechanisms.require_consistent(lies, level)
 
 
 def test_memorisation_adds_up(results):
     steps = list(range(100, 1001, 100))
-    table = system.memorisation_table(results, steps)
+    table = mechanisms.memorisation_table(results, steps)
     assert set(table["mechanism"]) == {r.name for r in results} - {"PATE"}
     np.testing.assert_allclose(table["canary"] + table["true"] + 8 * table["other"], 1, atol=1e-5)
     free = table[table["mechanism"] == "none"]
@@ -195,17 +197,17 @@ def test_advantage_and_overlap_by_hand():
         columns=["mechanism", "claimed", "accuracy"],
     )
     # At epsilon = 2, half-way in log epsilon: 0.8; above the range 0.9.
-    assert system.advantage_at_equal_epsilon(table, "ALIBI", "AGIBI") == pytest.approx(0.05)
+    assert mechanisms.advantage_at_equal_epsilon(table, "ALIBI", "AGIBI") == pytest.approx(0.05)
     first = pd.DataFrame({"low": [0.0, 1.0], "high": [2.0, 2.0]})
     second = pd.DataFrame({"low": [1.0, 2.5], "high": [3.0, 4.0]})
-    assert system.least_overlap(first, second) == pytest.approx(-0.5)
+    assert mechanisms.least_overlap(first, second) == pytest.approx(-0.5)
     second["high"] = [3.0, math.inf]
-    assert system.least_overlap(first, second) == pytest.approx(1.0)
-    assert math.isnan(system.least_overlap(first.iloc[1:], second.iloc[1:]))
+    assert mechanisms.least_overlap(first, second) == pytest.approx(1.0)
+    assert math.isnan(mechanisms.least_overlap(first.iloc[1:], second.iloc[1:]))
 
 
 def test_accounting_table_by_hand():
-    table = system.accounting_table([8.0, 1.0], 1e-5)
+    table = mechanisms.accounting_table([8.0, 1.0], 1e-5)
     np.testing.assert_allclose(table["Laplace, sd"], [np.sqrt(2) / 4, np.sqrt(2) * 2])
     assert (table["Gaussian, by RDP"] > table["epsilon"]).all()
     # Exact: hockey-stick divergence of two normal distributions sqrt(2) apart.
@@ -224,7 +226,7 @@ def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_it
     claims = [c for c in read_claims(BOOK / "claims.yml") if c.startswith("P5-A")]
     one = next(r for r in results if r.name == "PATE")
     given = [replace(one, level=0), *(replace(one, name=n, level=2) for n in ("ALIBI", "AGIBI"))]
-    found = system.accuracy_cells(given, settings)
+    found = mechanisms.accuracy_cells(given, settings)
     assert sorted(found) == sorted(claims)
     assert found.pop("P5-A4-cifar100") == "P5 prints no budget for this row"
     assert set(found.values()) == {"trained here: mlp on digits"}
@@ -233,7 +235,7 @@ def test_accuracies_stand_beside_p5s_only_where_network_data_and_settings_are_it
         settings, model=resnet, data=replace(settings.data, name="cifar10", features="images"),
         fixmatch=replace(settings.fixmatch, model=resnet),
     )  # fmt: skip
-    found = {k: v for k, v in system.accuracy_cells(given, theirs).items() if "cifar10-" in k}
+    found = {k: v for k, v in mechanisms.accuracy_cells(given, theirs).items() if "cifar10-" in k}
     decided = {k for k, v in found.items() if not isinstance(v, str)}
     places = {f"P5-A3-cifar10-M-{what}" for what in ("ensemble", "student")}
     assert decided == {*places, "P5-A6-cifar10-ALIBI-L"}  # AGIBI's lowest epsilon is not P5's

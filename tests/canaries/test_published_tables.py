@@ -20,7 +20,7 @@ from lib.audit import (
 )
 from lib.audit.canaries import THRESHOLDS, top_label_guesses
 from lib.book.chapters import profile_parameters
-from lib.studies.canaries import published, system
+from lib.studies.canaries import mechanisms, published
 from lib.studies.canaries.simulation import randomized_response_confidences
 
 CLASSES, POINTS = 10, 300
@@ -265,11 +265,11 @@ def test_memorisation_is_shown_only_where_there_are_checkpoints():
     p, canary, true = given(10)
 
     def result(name, count):
-        return system.MechanismResult(
+        return mechanisms.MechanismResult(
             name, 0, 1.0, 0.0, np.ones(1), np.stack([p] * count), canary, true, {}
         )
 
-    table = system.memorisation_table([result("PATE", 1), result("ALIBI", 2)], [5, 10])
+    table = mechanisms.memorisation_table([result("PATE", 1), result("ALIBI", 2)], [5, 10])
     assert table["mechanism"].unique().tolist() == ["ALIBI"]
     assert table["step"].tolist() == [5, 10]
     rows = np.arange(POINTS)

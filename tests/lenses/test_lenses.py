@@ -17,14 +17,14 @@ from lib.privacy.accounting import group_guarantee
 from lib.runs import Checkpoint
 from lib.studies.audit.system import AuditContradiction
 from lib.studies.beyond.six_lenses import figures
-from lib.studies.beyond.six_lenses.evidence import (
+from lib.studies.beyond.six_lenses.lens_audits import (
     HEADLINE,
     audit_record,
     faulty,
     label_canaries,
     ledger_of,
 )
-from lib.studies.beyond.six_lenses.jobs import Pipeline, RecordTrainings
+from lib.studies.beyond.six_lenses.lens_jobs import Pipeline, RecordTrainings
 from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
@@ -33,7 +33,7 @@ from lib.studies.beyond.six_lenses.views import (
     suitability,
     trained,
 )
-from lib.studies.canaries.system import CanaryContradiction
+from lib.studies.canaries.mechanisms import CanaryContradiction
 from lib.studies.default_problem import at_hand
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
@@ -145,7 +145,7 @@ def test_the_pipeline_of_images():
 def test_the_pipeline_of_patches(monkeypatch):
     """Without the data: random images in the place of CIFAR-10."""
     from lib.data import ImageSet
-    from lib.studies.beyond.six_lenses import jobs as lenses
+    from lib.studies.beyond.six_lenses import lens_jobs as lenses
     from lib.training import DataSpec, jobs
 
     rng = np.random.default_rng(0)

@@ -39,10 +39,10 @@ from lib.report import (
 from lib.report import report as report_module
 from lib.report import single_page as single_page_module
 from lib.report.abstention import _outcome, _with_outcome
-from lib.report.analysis import acceptance_scores, not_at_random, share
 from lib.report.selective import _less_accurate, _threshold, groups
 from lib.report.studies import drawn_abstention
 from lib.report.suitability import printable, suitability_report
+from lib.report.types import acceptance_scores, not_at_random, share
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)

@@ -28,7 +28,7 @@ from lib.runs import (
 from lib.runs import provenance as provenance_module
 from lib.runs.provenance import code_fingerprint
 from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
-from lib.studies.suitability.panel import StudyRun
+from lib.studies.suitability.study_runs import StudyRun
 
 
 @pytest.fixture

@@ -5,8 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 
+from lib.studies.interplay.experiments import (
+    Experiments,
+    ExperimentSettings,
+    Imbalance,
+    Predictions,
+)
 from lib.studies.interplay.outlier import OutlierStudy
-from lib.studies.interplay.panel import Imbalance, Panel, PanelSettings, Predictions
 from lib.training import DataSpec, ModelSpec, TrainingConfig
 
 EPSILONS = (math.inf, 3.0, 1.0)
@@ -22,7 +27,7 @@ def predictions(accuracy, noise, n=60, seeds=2, seed=0):
 
 def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
     """SR is the more accurate and the better ranked the larger the budget, the others worse."""
-    settings = PanelSettings(
+    settings = ExperimentSettings(
         DataSpec(train=1000, validation=10, test=60),
         TrainingConfig(
             ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=50, checkpoint_every=20
@@ -60,7 +65,7 @@ def panel(selective_net=True, epsilons=EPSILONS, seeds=2):
         for epsilon in epsilons
     ]
     columns = ["family", "epsilon", "models", "noise_multiplier", "each", "spent"]
-    return Panel(
+    return Experiments(
         settings,
         np.zeros(60, int),
         found,

@@ -14,7 +14,7 @@ from lib.studies.beyond.choosing import WAYS, Choosing, run_choosing, summary
 
 @pytest.fixture(scope="module")
 def settings():
-    panel = settings_for(
+    experiments = settings_for(
         "digits",
         "mlp",
         hidden=4,
@@ -25,7 +25,7 @@ def settings():
         steps=20,
         clipping_norm=1.0,
     )
-    return Choosing(panel, searches=3, mean_trials=4.0)
+    return Choosing(experiments, searches=3, mean_trials=4.0)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from chapter_cells import settings_of
 
 from lib.data import split_rows
 from lib.selective import normalized_score
-from lib.studies.beyond import gap
+from lib.studies.beyond import gap_terms
 
 PARAMETERS = {
     **{"dataset": "digits", "model": "mlp", "hidden": 4, "activation": "tanh", "seed": 0},
@@ -28,12 +28,12 @@ def outputs(study, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         patch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
-        return gap.train(study)
+        return gap_terms.train(study)
 
 
 @pytest.fixture(scope="module")
 def found(study, outputs):
-    return gap.take_apart(study, *outputs)
+    return gap_terms.take_apart(study, *outputs)
 
 
 def test_each_budget_has_its_rate(study):
@@ -43,7 +43,7 @@ def test_each_budget_has_its_rate(study):
 
 def test_flips_are_as_often_as_told_and_to_every_other_label(study):
     labels = np.arange(40_000) % 5
-    noisy, table = gap.noisy_labels(study, labels, 5)
+    noisy, table = gap_terms.noisy_labels(study, labels, 5)
     assert noisy.shape == (2, 40_000)
     assert table.sum(axis=1) == pytest.approx(1)
     for each in noisy:
@@ -54,7 +54,7 @@ def test_flips_are_as_often_as_told_and_to_every_other_label(study):
 
 def test_terms_add_up_and_flips_leave_a_known_part_of_the_ranking(study, outputs, found):
     assert len(found) == 2 * 2 * 2
-    total = found[[*gap.TERMS, "finite_sample"]].sum(axis=1)
+    total = found[[*gap_terms.TERMS, "finite_sample"]].sum(axis=1)
     assert total.to_numpy() == pytest.approx(found["total"].to_numpy(), abs=1e-12)
     clean, noisy = (found[found["labels"] == name] for name in ("clean", "noisy"))
     assert (clean[["noise", "finite_sample"]].abs() < 1e-15).all(axis=None)
@@ -80,16 +80,16 @@ def test_people_judge_the_images_that_were_held_out(study, monkeypatch):
     said |= {
         f"random_label{k}": (said["clean_label"] + (rng.random(2000) < 0.2)) % 3 for k in "123"
     }
-    monkeypatch.setattr(gap, "load_cifar_labels", lambda data, kind="clean_label": said[kind])
-    data = replace(study.panel.data, train=1000, validation=300)
-    people = replace(study, people=True, panel=replace(study.panel, data=data))
+    monkeypatch.setattr(gap_terms, "load_cifar_labels", lambda data, kind="clean_label": said[kind])
+    data = replace(study.experiments.data, train=1000, validation=300)
+    people = replace(study, people=True, experiments=replace(study.experiments, data=data))
     assert {job.points for job in people.jobs().values()} == {"validation"}
     rows = np.sort(split_rows(2000, data.seed, {"train": 1000, "validation": 300})["validation"])
-    noisy, table = gap.noisy_labels(people, said["clean_label"][rows], 3)
+    noisy, table = gap_terms.noisy_labels(people, said["clean_label"][rows], 3)
     assert (noisy == [said["random_label1"][rows], said["random_label2"][rows]]).all()
     assert table == pytest.approx(0.8 * np.eye(3) + 0.2 * np.roll(np.eye(3), 1, axis=1), abs=0.05)
     with pytest.raises(ValueError, match="not in the official order"):
-        gap.noisy_labels(people, said["clean_label"][rows][::-1], 3)
+        gap_terms.noisy_labels(people, said["clean_label"][rows][::-1], 3)
 
 
 def test_people_are_asked_of_cifar10_alone(study):
@@ -101,9 +101,9 @@ def test_the_figure_stacks_the_terms_and_marks_the_gap(found):
     groups = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
     means = groups.mean().join(groups["total"].sem().rename("total se")).reset_index()
     assert means["total se"].notna().all()
-    ax = gap.plot_terms(means).axes[0]
+    ax = gap_terms.plot_terms(means).axes[0]
     labels = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert labels == {*gap.TERMS.values(), "gap that is seen"}
+    assert labels == {*gap_terms.TERMS.values(), "gap that is seen"}
     tops = [bar.get_y() + bar.get_height() for bar in ax.containers[2]]
     clean = means[means["labels"] == "clean"]
-    assert tops == pytest.approx(clean[[*gap.TERMS]].sum(axis=1).tolist())
+    assert tops == pytest.approx(clean[[*gap_terms.TERMS]].sum(axis=1).tolist())

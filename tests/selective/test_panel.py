@@ -12,20 +12,20 @@ from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.interplay import by_seed
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import (
+from lib.studies.interplay.experiments import (
     FAMILIES,
-    Panel,
-    PanelSettings,
+    Experiments,
+    ExperimentSettings,
     calibrated,
     decide,
     leading,
     middle,
+    run_experiments,
     run_imbalance,
-    run_panel,
 )
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
-SETTINGS = PanelSettings(
+SETTINGS = ExperimentSettings(
     DataSpec(train=300, validation=100, test=200),
     TrainingConfig(
         ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=64, checkpoint_every=8
@@ -41,13 +41,13 @@ SETTINGS = PanelSettings(
 
 
 @pytest.fixture(scope="module")
-def panel(tmp_path_factory) -> Panel:
+def panel(tmp_path_factory) -> Experiments:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         # In this process, as others would import PyTorch first; the faults' tests have others.
         patch.setattr("lib.runs.executors.own_cores", lambda: 1)
-        found = run_panel(SETTINGS)
-        again = run_panel(SETTINGS)  # read, not trained
+        found = run_experiments(SETTINGS)
+        again = run_experiments(SETTINGS)  # read, not trained
     for place, each in found.predictions.items():
         assert np.array_equal(each.score, again.predictions[place].score)
     return found
@@ -175,7 +175,7 @@ def test_several_trainings_decide_between_the_best_rate_and_its_neighbours(tmp_p
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     three = replace(SETTINGS, families=("plain",), rates=(0.01, 0.5, 1.0, 2.0), rate_seeds=3)
-    found = run_panel(three)
+    found = run_experiments(three)
     data, turned = three.data.load(), 0
     for epsilon, rows in found.rates.groupby("epsilon"):
         rows = rows.set_index("rate")
@@ -256,7 +256,7 @@ def test_a_search_goes_on_while_the_best_rate_is_at_an_end(tmp_path, monkeypatch
     ladder = (1e-5, 1e-4, 1e-3, 0.1, 1.0, 3.0)
     walks = replace(SETTINGS, families=("plain",), rates=ladder, first_rates=2, rate_seeds=2)
     data, lengths = walks.data.load(), []
-    for epsilon, rows in run_panel(walks).rates.groupby("epsilon"):
+    for epsilon, rows in run_experiments(walks).rates.groupby("epsilon"):
         tried = rows["rate"].tolist()
         low, high = ladder.index(tried[0]), ladder.index(tried[-1])
         assert tried == list(ladder[low : high + 1])
@@ -298,7 +298,7 @@ def test_selective_nets_largest_and_smallest_target_choose_its_rate(tmp_path, mo
             where = result.config.learning_rate
             accuracy.setdefault((where, target), []).append(right[: round(target * 100)].mean())
     assert accuracy[0.3, 0.25] > accuracy[0.3, 1.0]  # a quarter is easier than all
-    rows = run_panel(few).rates.query("family == 'SN'")
+    rows = run_experiments(few).rates.query("family == 'SN'")
     first = {r: accuracy[r, 1.0][0] + accuracy[r, 0.25][0] for r in rates}
     near = leading({r: [v] for r, v in first.items()})
     assert rows["trainings"].tolist() == [1 + (r in near) for r in rates]

@@ -11,7 +11,7 @@ from panel_by_hand import COVERAGES, EPSILONS, imbalance, panel
 
 from lib import data, selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
-from lib.studies.interplay import panel as panels
+from lib.studies.interplay import experiments as panels
 from lib.studies.interplay import tables as studies
 from lib.training import ModelSpec
 

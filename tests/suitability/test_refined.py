@@ -11,7 +11,7 @@ from lib.studies.suitability.experiment import (
     make_tasks,
     over_tasks,
 )
-from lib.studies.suitability.refined import (
+from lib.studies.suitability.refined_filters import (
     DomainRuns,
     choose_signals,
     domain,

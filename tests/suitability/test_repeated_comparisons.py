@@ -6,7 +6,7 @@ import pytest
 
 from lib.studies.suitability.comparisons import over_splits
 from lib.studies.suitability.experiment import Task
-from lib.studies.suitability.refined import evaluate_more_data
+from lib.studies.suitability.refined_filters import evaluate_more_data
 from lib.suitability import CorrectnessEstimator, non_inferiority_test
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 from lib.studies.suitability import figures
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import is_suitable
-from lib.studies.suitability.stress import (
+from lib.studies.suitability.stress_tests import (
     PROVIDER,
     USER,
     _copies,

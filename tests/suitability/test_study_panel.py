@@ -11,7 +11,7 @@ from lib.studies.suitability.calibration import (
 from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import at_margin, evaluate_tasks, metrics_table
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
+from lib.studies.suitability.study_runs import StudyRun, load_study, run_studies, signals_table
 from lib.suitability import SIGNAL_NAMES
 
 
