@@ -357,9 +357,9 @@ chapter.table(
 # They could refute a proof, so few of them a gross fault alone; what an attack would find in that
 # page's data they do not say. This attack knows the mechanism and sees the weights up to
 # {value}`curves.private_looks` times in a training; the proof allows it to see them at all steps.
-# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the experiments or the
-# {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone has no
-# attack here.
+# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the experiments
+# or the {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone
+# has no attack here.
 
 # %%
 chapter.figure(
