@@ -63,7 +63,7 @@ import pandas as pd
 from lib import data
 from lib.book import evidence
 from lib.runs import stored_table
-from lib.studies.canaries import figures, published, simulation, system
+from lib.studies.canaries import figures, mechanisms, published, simulation
 from lib.studies.default_problem import at_hand, rows_of, title, updates
 from lib.training import TrainingConfig
 from lib.training.config import Augmentation
@@ -206,7 +206,7 @@ if real:
     pairs = "Canaries named outright by ALIBI's and AGIBI's models, McNemar's test, and normal "
     pairs += "tests of the losses, which keep no level; p for all pairs together"
     chapter.table(paired, "paired", pairs, dict.fromkeys(paired.columns[-3:], ".1g"), aside=True)
-    chapter.check("P5-C-agree", system.least_overlap(alibi, ten.loc[alibi.index]))
+    chapter.check("P5-C-agree", mechanisms.least_overlap(alibi, ten.loc[alibi.index]))
     reproduced = sum(v.verdict == "reproduced" for v in cell_verdicts)
     missed = [v.id.split("-") for v in cell_verdicts if v.verdict != "reproduced"]
     others = {f"{kind} on {name} in Table {place[1:]}" for _, place, name, kind, *_ in missed}
@@ -439,7 +439,7 @@ if real:
 
 # %%
 chapter.table(
-    system.accounting_table(sorted({*alibi_epsilons, *agibi_epsilons}, reverse=True), delta),
+    mechanisms.accounting_table(sorted({*alibi_epsilons, *agibi_epsilons}, reverse=True), delta),
     "accounting",
     "Noise on every coordinate, exactly accounted, and the Renyi accountant's epsilon for it",
     {"Laplace, sd": ".3f", "Gaussian, sd": ".3f", "Gaussian, by RDP": ".2f"},
@@ -447,7 +447,7 @@ chapter.table(
 )
 
 # %%
-labeled, network = system.problem(used, model, points=points, hidden=hidden, seed=seed)
+labeled, network = mechanisms.problem(used, model, points=points, hidden=hidden, seed=seed)
 training = TrainingConfig(
     network,
     steps=updates(epochs, steps, batch_size, points),
@@ -460,8 +460,8 @@ training = TrainingConfig(
 levels = max(map(len, (alibi_epsilons, agibi_epsilons, rr_epsilons)))
 
 # %%
-_, teacher = system.problem(used, pate_model, points=points, hidden=hidden, seed=seed)
-fixmatch = system.fixmatch_for(
+_, teacher = mechanisms.problem(used, pate_model, points=points, hidden=hidden, seed=seed)
+fixmatch = mechanisms.fixmatch_for(
     used,
     teacher,
     steps=pate_steps,
@@ -478,10 +478,10 @@ pate = rows_of(
 )
 
 # %%
-settings = system.MechanismSettings(
+settings = mechanisms.MechanismSettings(
     labeled,
     network,
-    system.by_level(training, levels, learning_rates, weight_decays),
+    mechanisms.by_level(training, levels, learning_rates, weight_decays),
     alibi=tuple(alibi_epsilons),
     agibi=tuple(agibi_epsilons),
     response=tuple(rr_epsilons),
@@ -498,9 +498,9 @@ settings = system.MechanismSettings(
 )
 
 # %%
-results = system.run_mechanisms(settings)
-system.require_consistent(results)
-trained = system.mechanism_table(results)
+results = mechanisms.run_mechanisms(settings)
+mechanisms.require_consistent(results)
+trained = mechanisms.mechanism_table(results)
 chapter.figure(
     figures.plot_accuracy(trained),
     "accuracy",
@@ -525,7 +525,7 @@ chapter.table(
 )
 
 # %%
-advantages = system.advantages(results)
+advantages = mechanisms.advantages(results)
 dominates = chapter.check("P5-own-dominates", evidence.least(evidence.runs, advantages))
 
 # %%
@@ -533,7 +533,7 @@ accuracies = chapter.check_cells(
     "P5, accuracies",
     {
         claim: why if isinstance(why, str) else evidence.runs(why)
-        for claim, why in system.accuracy_cells(results, settings).items()
+        for claim, why in mechanisms.accuracy_cells(results, settings).items()
     },
     "P5's accuracies, Tables 3, 4 and 6",
 )
@@ -541,7 +541,7 @@ accuracies = chapter.check_cells(
 # %%
 pate_rows = trained[trained["mechanism"] == "PATE"]
 chapter.values(own=own, n_teachers=n_teachers, pate_canaries=int(pate_rows["canaries"].iloc[0]))
-chapter.values(volatile=True, **system.quoted(trained, results))
+chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 
 # %% [markdown]
 # Learning rates are not tuned, and the same for all but PATE's. Without privacy the models reach an
@@ -580,7 +580,7 @@ chapter.values(volatile=True, **system.quoted(trained, results))
 
 # %%
 watched = [("none", 0), ("ALIBI", 0), ("ALIBI", len(alibi_epsilons) - 1)]
-course = system.memorisation_table(results, settings.configs[0].checkpoint_steps)
+course = mechanisms.memorisation_table(results, settings.configs[0].checkpoint_steps)
 chapter.figure(
     figures.plot_memorisation(course, list(dict.fromkeys(watched))),
     "memorization",
@@ -609,7 +609,7 @@ chapter.figure(
 # exceed ({py:obj}`lib.privacy.smooth_noise_rdp`).
 
 # %%
-releases = system.release_table(results)
+releases = mechanisms.release_table(results)
 chapter.table(
     releases,
     "releases",
@@ -635,9 +635,9 @@ chapter.note(
 # with ten that have 100 each. Here the canaries of ALIBI's first training are inserted in groups.
 
 # %%
-designs = system.run_designs(settings, results)
+designs = mechanisms.run_designs(settings, results)
 chapter.table(
-    system.mechanism_table(designs)
+    mechanisms.mechanism_table(designs)
     .assign(trainings=[1, groups])
     .drop(columns=["mechanism", "level", "delta"]),
     "designs",
@@ -648,7 +648,7 @@ chapter.table(
 )
 chapter.settle(
     "P5-own-designs",
-    {"": evidence.runs(system.design_differences(*designs))},
+    {"": evidence.runs(mechanisms.design_differences(*designs))},
     unless="" if any(r.top_label_bound() > 0 for r in designs) else "no label is memorized here",
 )
 

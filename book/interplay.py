@@ -80,8 +80,7 @@ import pandas as pd
 from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
-from lib.studies.interplay import by_seed, figures, outlier
-from lib.studies.interplay import panel as experiments
+from lib.studies.interplay import by_seed, experiments, figures, outlier
 from lib.studies.interplay import tables as studies
 from lib.training import TrainingConfig
 
@@ -272,7 +271,7 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
     chapter.check(f"P1-F1-{claim}", evidence.least(evidence.standardized, pairs))
 
 # %% [markdown]
-# ## The panel
+# ## The experiments
 #
 # The learning rate is chosen for each way of training and each budget by accuracy on validation
 # points that are neither trained nor evaluated on. One training a rate (of an ensemble one member,
@@ -307,7 +306,7 @@ for model in models:
         device=device,
         noise_source=noise_source(device),
     )
-    settings[model] = experiments.PanelSettings(
+    settings[model] = experiments.ExperimentSettings(
         data,
         training,
         epsilons=(np.inf, *epsilons),
@@ -320,17 +319,17 @@ for model in models:
     )
 
 # %%
-panels = {model: experiments.run_panel(settings[model]) for model in models}
-panel = panels[models[0]]
-chapter.uses(epochs=panel.settings.epochs)
-for model, each in panels.items():
+by_model = {model: experiments.run_experiments(settings[model]) for model in models}
+trained = by_model[models[0]]
+chapter.uses(epochs=trained.settings.epochs)
+for model, each in by_model.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
-tuned = studies.chosen_rates(panels)
+tuned = studies.chosen_rates(by_model)
 caption = "Learning rate by validation points (* of several the least or most), mean accuracy there"
 chapter.table(tuned, "rates", caption, aside=True)
 
 # %%
-spent = studies.budget_cells(panel)
+spent = studies.budget_cells(trained)
 chapter.table(
     spent,
     "spent",
@@ -344,18 +343,18 @@ chapter.table(
 
 # %%
 chapter.figure(
-    figures.plot_panel(panel),
+    figures.plot_panel(trained),
     "panel",
     alt=(
         "One panel per budget: selective accuracy against coverage, a line per method, and points "
         "for SelectiveNet where it was trained."
     ),
     caption=f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds."
-    + " SelectiveNet has one model per target coverage." * bool(panel.selective),
+    + " SelectiveNet has one model per target coverage." * bool(trained.selective),
 )
 
 # %%
-summaries = {model: studies.summary(each) for model, each in panels.items()}
+summaries = {model: studies.summary(each) for model, each in by_model.items()}
 everything = pd.concat([t.assign(model=m) for m, t in summaries.items()], ignore_index=True)
 chapter.table(
     everything[["model", *everything.columns.drop("model")]],
@@ -381,7 +380,7 @@ for model, found in summaries.items():
     )
 
 # %%
-studied = list(panels.values())
+studied = list(by_model.values())
 cells = by_seed.cells(
     chapter.reported("P1, Table 1"), used, studied, studies.coverages_for_non_private
 )
@@ -468,9 +467,9 @@ chapter.values(
 # a neighbour of larger loss give one gradient, clipped as one.
 
 # %%
-others = [m for m in panel.methods if m not in experiments.P1_METHODS and "no entropy" not in m]
+others = [m for m in trained.methods if m not in experiments.P1_METHODS and "no entropy" not in m]
 chapter.table(
-    studies.pivot(studies.summary(panel, ["SR", *others]), "score"),
+    studies.pivot(studies.summary(trained, ["SR", *others]), "score"),
     "others",
     f"Normalized score of other scores ({models[0]}), smaller is better",
     aside=True,
@@ -498,7 +497,7 @@ chapter.table(
 # breaks ties. Breaking them by softmax response is post-processing, too.
 
 # %%
-sensitivity = studies.checkpoint_sensitivity(panel)
+sensitivity = studies.checkpoint_sensitivity(trained)
 ends = sensitivity["epsilon"].isin([np.inf, min(epsilons)])
 plain = (sensitivity["k"] == 3) | (sensitivity["spacing"] == checkpoint_every)
 chapter.table(
@@ -511,7 +510,7 @@ chapter.table(
 )
 
 # %%
-both = studies.coverage_with_ties(panels)
+both = studies.coverage_with_ties(by_model)
 chapter.table(
     both,
     "sctd_coverage",
@@ -525,7 +524,7 @@ chapter.values(
     largest_group=both["largest group"].max(),
     budgets=len(epsilons) + 1,
     wins_averaged=list(best.values()).count("SCTD"),
-    wins_broken=studies.wins_with_ties_broken(panel),
+    wins_broken=studies.wins_with_ties_broken(trained),
     **studies.of_ties(sensitivity, checkpoint_every),
 )
 
@@ -565,7 +564,7 @@ chapter.values(
 # %%
 if "no entropy" in families:
     chapter.table(
-        studies.regularization(panel),
+        studies.regularization(trained),
         "regularization",
         "Normalized score with and without entropy regularization",
         dict.fromkeys(["SR", "SR, no entropy", "SCTD", "SCTD, no entropy"], ".4f"),
@@ -580,7 +579,7 @@ else:
 # is not thinned. Solid lines are the rare class alone, dashed ones all points.
 
 # %%
-rare = experiments.run_imbalance(panel, keep, rare_seeds)
+rare = experiments.run_imbalance(trained, keep, rare_seeds)
 chapter.figure(
     figures.plot_imbalance(rare),
     "imbalance",
@@ -631,7 +630,7 @@ else:
 
 # %%
 rarest = thin[thin["p0"] == min(keep)].set_index("epsilon")
-took = rare.seconds + sum(each.seconds for each in panels.values())
+took = rare.seconds + sum(each.seconds for each in by_model.values())
 chapter.values(
     p0_least=min(keep),
     rare_examples=int(rarest["rare examples"].iloc[0]),

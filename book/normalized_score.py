@@ -62,7 +62,7 @@ from lib.book import evidence
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import PanelSettings, all_points, run_panel
+from lib.studies.interplay.experiments import ExperimentSettings, all_points, run_experiments
 from lib.training import TrainingConfig
 
 used = at_hand(dataset)
@@ -213,7 +213,7 @@ for model in models:
         device=device,
         noise_source=noise_source(device),
     )
-    settings[model] = PanelSettings(
+    settings[model] = ExperimentSettings(
         data,
         training,
         epsilons=(np.inf, *epsilons),
@@ -226,15 +226,15 @@ for model in models:
     )
 
 # %%
-panels = {model: run_panel(settings[model]) for model in models}
-panel = panels[models[0]]
-chapter.uses(epochs=panel.settings.epochs)
-for model, each in panels.items():
+by_model = {model: run_experiments(settings[model]) for model in models}
+trained = by_model[models[0]]
+chapter.uses(epochs=trained.settings.epochs)
+for model, each in by_model.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 
 # %%
 chapter.figure(
-    figures.plot_to_bound(panel),
+    figures.plot_to_bound(trained),
     "to_bound",
     alt="Four curves of selective accuracy, one a budget, each with its dashed bound above it.",
     caption=(
@@ -266,7 +266,7 @@ chapter.figure(
 strictest = min(epsilons)
 
 # %%
-summaries = {model: studies.summary(each) for model, each in panels.items()}
+summaries = {model: studies.summary(each) for model, each in by_model.items()}
 chapter.figure(
     figures.plot_scores(summaries[models[0]]),
     "scores",
@@ -286,7 +286,7 @@ for model, found in summaries.items():
     )
 
 # %%
-studied = list(panels.values())
+studied = list(by_model.values())
 cells = by_seed.cells(chapter.reported("P1, Table 2"), used, studied, studies.normalized_scores)
 chapter.check_cells(
     "P1, Table 2",
@@ -295,7 +295,9 @@ chapter.check_cells(
 )
 found = summaries[models[0]]
 growing = min(studies.worsening_share(t) for t in summaries.values())
-against = {model: studies.sctd_against_best(each, min(epsilons)) for model, each in panels.items()}
+against = {
+    model: studies.sctd_against_best(each, min(epsilons)) for model, each in by_model.items()
+}
 chapter.check("P1-S4-score-grows", evidence.least(evidence.runs, by_seed.worsening(studied)))
 leads = by_seed.leads(studied, "score", by_budget=True)
 
@@ -329,12 +331,13 @@ for method in ("SR", "SCTD", "SN"):
 # %%
 if "SN" in families:
     sn = found[found["method"] == "SN"].set_index("epsilon")["score"]
-    everywhere = panel.selective[np.inf].correct[:, 0].mean()  # of the smallest target's models
+    everywhere = trained.selective[np.inf].correct[:, 0].mean()  # of the smallest target's models
     chapter.values(sn_free=sn[np.inf], sn_strict=sn[min(epsilons)], sn_least_free=everywhere)
     chapter.values(volatile=True, sn_behind=int((sn > sr).sum()))
 
 # %%
 # Where means are nearly equal, another processor's rounding may decide otherwise.
+plain_rates = trained.rates.query("family == 'plain' and chosen")
 chapter.values(
     volatile=True,
     growing=growing,
@@ -342,9 +345,9 @@ chapter.values(
     best_strict=best[min(epsilons)],
     best_free=best[np.inf],
     sctd_ahead=int((sctd < sr).sum()),
-    ties_ahead=studies.wins_with_ties_broken(panel),
+    ties_ahead=studies.wins_with_ties_broken(trained),
     budgets=len(sr),
-    rate=panel.rates.query("family == 'plain' and chosen").set_index("epsilon")["rate"][strictest],
+    rate=plain_rates.set_index("epsilon")["rate"][strictest],
 )
 
 # %% [markdown]
@@ -416,7 +419,7 @@ chapter.values(
 # is then compared is not what was meant to be compared.
 
 # %%
-stopped = studies.early_stopping(panel)
+stopped = studies.early_stopping(trained)
 chapter.figure(
     figures.plot_early_stopping(stopped),
     "early_stopping",
@@ -472,7 +475,7 @@ chapter.values(
 # which does not overweight the first few.
 
 # %%
-metrics = studies.metric_table(panel)
+metrics = studies.metric_table(trained)
 chapter.table(
     metrics,
     "metrics",
@@ -522,7 +525,7 @@ chapter.values(
 # difference of influences. Nothing needs to be resampled; the {term}`bootstrap` stands beside it:
 
 # %%
-sr_runs = panel.predictions["SR", min(epsilons)]
+sr_runs = trained.predictions["SR", min(epsilons)]
 by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
 by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)
 
@@ -541,9 +544,9 @@ chapter.table(
 )
 
 # %%
-needed = studies.needed_points(panel)
+needed = studies.needed_points(trained)
 chapter.figure(
-    figures.plot_needed_points(needed, len(panel.labels)),
+    figures.plot_needed_points(needed, len(trained.labels)),
     "needed",
     alt="Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
     caption=(
@@ -561,12 +564,12 @@ chapter.table(
 )
 rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
 rest = needed if rest.empty else rest  # a run may have none of these
-chapter.values(at_hand=len(panel.labels), comparisons=len(needed))
+chapter.values(at_hand=len(trained.labels), comparisons=len(needed))
 
 # %%
 chapter.values(
     volatile=True,
-    not_enough=int((needed["points"] > len(panel.labels)).sum()),
+    not_enough=int((needed["points"] > len(trained.labels)).sum()),
     typical_points=float(rest["points"].median()),
 )
 

@@ -50,7 +50,7 @@ from lib.studies.suitability import experiment, figures
 from lib.studies.suitability.calibration import margins_table
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table, share_suitable
 from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies, signals_table
+from lib.studies.suitability.study_runs import StudyRun, load_study, run_studies, signals_table
 
 main, here, notes = find_data(datasets, sorted({*model_seeds, *signal_seeds}))
 title, real = TITLES[main], main != "digits"

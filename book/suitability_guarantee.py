@@ -42,7 +42,7 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.report.suitability_numbers import FEW_ERRORS
 from lib.runs import stored_table
-from lib.studies.suitability import figures, stress
+from lib.studies.suitability import figures, stress_tests
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
@@ -50,13 +50,13 @@ from lib.studies.suitability.calibration import (
 )
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table
 from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies
 from lib.studies.suitability.simulations import (
     fit_errors,
     impossibility_example,
     label_errors,
     simulate_guarantee,
 )
+from lib.studies.suitability.study_runs import StudyRun, load_study, run_studies
 from lib.suitability.filter import p_text
 
 main, here, notes = find_data(datasets, model_seeds)
@@ -532,19 +532,19 @@ chapter.table(
 drawn = pd.concat(
     [
         stored_table(
-            stress.simulate_cheats,
+            stress_tests.simulate_cheats,
             study, rows, cheat_labels, cheat_margin, draws, np.random.default_rng([seed, s, 1]),
         ).assign(seed=s)
         for s, study in loaded.items()
     ]
 )  # fmt: skip
-cheats = stress.cheats_table(drawn)
+cheats = stress_tests.cheats_table(drawn)
 unsuitable = drawn[~drawn["truth"]]
 
 # %%
 chapter.figure(
     figures.plot_cheats(
-        drawn, {"the provider": stress.PROVIDER, "the user": stress.USER}, cheat_margin
+        drawn, {"the provider": stress_tests.PROVIDER, "the user": stress_tests.USER}, cheat_margin
     ),
     "cheats",
     alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
@@ -643,14 +643,14 @@ chapter.settle(
 sized = pd.concat(
     [
         stored_table(
-            stress.by_sample_size,
+            stress_tests.by_sample_size,
             study, user_sizes, holdout_sizes, rows, margin, draws,
             np.random.default_rng([seed, s, 2]),
         ).assign(seed=s)
         for s, study in loaded.items()
     ]
 )  # fmt: skip
-missed = stress.missed_table(sized, alpha)
+missed = stress_tests.missed_table(sized, alpha)
 
 # %%
 curves = {
@@ -676,7 +676,7 @@ best = missed[missed["n_holdout"] == max(holdout_sizes)].set_index("n_user")
 few = min(user_sizes)
 chapter.values(
     few=few,
-    n_test=min(rows, len(stress.source_table(loaded[model_seeds[0]])[1]) // 3),
+    n_test=min(rows, len(stress_tests.source_table(loaded[model_seeds[0]])[1]) // 3),
     most_holdout=max(holdout_sizes),
     missed_few=best.loc[few, "missed"],
     missed_all=best.loc[0, "missed"],
@@ -723,7 +723,7 @@ for d in here or ["digits"]:
     for s in model_seeds:
         one = loaded[s] if d == main else load_study(d, seed=s)
         found = stored_table(
-            stress.compare_calibrations,
+            stress_tests.compare_calibrations,
             one,
             calibration_rows,
             draws,

@@ -48,15 +48,15 @@ from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
 from lib.studies.suitability.experiment import METRICS, at_margin, mean_and_sd, metrics_table
 from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies
 from lib.studies.suitability.peers import PEERS, evaluate_peers, filter_as_peer, peer_table
-from lib.studies.suitability.refined import (
+from lib.studies.suitability.refined_filters import (
     DomainRuns,
     choose_signals,
     evaluate_more_data,
     evaluate_refined,
     known_reference,
 )
+from lib.studies.suitability.study_runs import StudyRun, load_study, run_studies
 
 seeds_used = sorted({*model_seeds, *signal_seeds, *([0] if algorithms else [])})
 main, here, notes = find_data(datasets, seeds_used, algorithms)

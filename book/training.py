@@ -231,7 +231,7 @@ else:
 # ## For those who go on
 #
 # Next come the choice of the learning rate, two engines that give one result, their speed, and what
-# P1's whole panel would take.
+# all of P1's experiments would take.
 # ## Choosing a learning rate
 #
 # The learning rate is chosen on the validation digits, never on the test digits, for every budget
@@ -336,7 +336,7 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # own settings; nothing of their guarantee depends on it.
 
 # %% [markdown]
-# ## The panel of P1, on paper
+# ## P1's experiments, on paper
 #
 # P1 trains 14 ResNet-18 per data set, budget and seed: four data sets, four budgets, five seeds,
 # 200 epochs. A roofline model, operations over 30% of a processor's peak plus per-example gradients
@@ -349,7 +349,7 @@ days = {f"days, {w}": ",.1f" for w in (1, 8, 64)}
 chapter.table(
     panel,
     "panel",
-    "P1's whole panel by processor, and days by number of GPUs",
+    "P1's experiments by processor, and days by number of GPUs",
     {"samples/s, private": ",.0f", "GPU-hours": ",.0f", **days},
     aside=True,
 )
@@ -375,8 +375,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #   {value}`training.first_epsilon:g`.
 # - Opacus and an engine of our own give the same private model for the same seed: their parameters
 #   differ by at most {value}`training.largest_difference:.0e`.
-# - What P1's panel takes is stated in advance: about {value}`training.a100_hours:,.0f` hours of an
-#   A100.
+# - What P1's experiments take is stated in advance: about {value}`training.a100_hours:,.0f` hours
+#   of an A100.
 #
 # ## What the papers leave open
 #

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.book.chapters import chapter_files, code_cells, declared_parameters, read_chapter
-from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.studies.interplay.experiments import ExperimentSettings, all_points
 from lib.training import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def settings_of(chapter: str, given: Mapping[str, Any], dataset: str) -> Any:
 
 def settings_for(
     dataset: str, model: str, *, steps: int = 1000, batch_size: int = 256, **others: Any
-) -> PanelSettings:
+) -> ExperimentSettings:
     """The experiments of P1 on all points of a data set, small unless told otherwise."""
     shape = {n: others.pop(n) for n in ("hidden", "activation", "seed") if n in others}
     data, network = all_points(dataset, model, **shape)
@@ -41,4 +41,4 @@ def settings_for(
     training = {n: others.pop(n) for n in sorted(names & {*others})}
     training = {"clipping_norm": 10.0, "checkpoint_every": 20} | training
     config = TrainingConfig(network, steps=steps, batch_size=batch_size, **training)
-    return PanelSettings(data, config, **others)
+    return ExperimentSettings(data, config, **others)

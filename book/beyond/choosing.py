@@ -52,7 +52,7 @@ import numpy as np
 from lib.runs import stored_table
 from lib.studies.beyond import choosing as studies
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
-from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.studies.interplay.experiments import ExperimentSettings, all_points
 from lib.training import TrainingConfig
 
 # %%
@@ -68,10 +68,10 @@ training = TrainingConfig(
     device=device,
     noise_source=noise_source(device),
 )
-panel = PanelSettings(
+experiments = ExperimentSettings(
     data, training, families=("plain",), epsilons=tuple(epsilons), n_seeds=1, rates=tuple(rates)
 )
-settings = studies.Choosing(panel, searches, mean_trials, shape)
+settings = studies.Choosing(experiments, searches, mean_trials, shape)
 
 # %%
 chapter.note(data_note(dataset, used, f" ({model})"))
@@ -194,7 +194,7 @@ chapter.values(
 
 # %%
 data, network = all_points(used, tuned_model, hidden=hidden, activation=activation, seed=seed)
-tuned = replace(panel, data=data, training=replace(training, model=network))
+tuned = replace(experiments, data=data, training=replace(training, model=network))
 tried = studies.run_regimes(tuned, norms, batches, ways, tuned_epochs)
 best = tried.pivot_table(index="clipping norm", columns="batch", values="accuracy", aggfunc="max")
 chapter.table(
@@ -217,9 +217,9 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f`,
 # the norm by {value}`choosing.by_norm:.3f`, hardly more than two trainings of one pair differ:
 # there is one for each pair and rate, at one budget. In the recorded run the largest norm is ahead
-# with each batch; [the panel](../interplay.py) has a small one. Where nearly every gradient is
-# clipped, a smaller norm with a larger rate is the same training. None of these trials is counted
-# either.
+# with each batch; [P1's experiments](../interplay.py) have a small one. Where nearly every gradient
+# is clipped, a smaller norm with a larger rate is the same training. None of these trials is
+# counted either.
 #
 # ## What holds, and what does not
 #

@@ -65,7 +65,7 @@ from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, trad
 from lib.runs import stored_table
 from lib.studies.audit.sanity import SanityCheck
 from lib.studies.audit.system import AuditSettings, audited_problem, by_budget
-from lib.studies.beyond import curves as studies
+from lib.studies.beyond import trade_offs as studies
 from lib.studies.default_problem import (
     at_hand,
     data_note,
@@ -357,9 +357,9 @@ chapter.table(
 # They could refute a proof, so few of them a gross fault alone; what an attack would find in that
 # page's data they do not say. This attack knows the mechanism and sees the weights up to
 # {value}`curves.private_looks` times in a training; the proof allows it to see them at all steps.
-# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the panel or the
-# {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone has no
-# attack here.
+# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the experiments
+# or the {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone
+# has no attack here.
 
 # %%
 chapter.figure(

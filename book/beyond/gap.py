@@ -46,9 +46,9 @@ chapter = open_chapter("gap", globals())
 import math
 
 from lib.runs import stored_table
-from lib.studies.beyond import gap as studies
+from lib.studies.beyond import gap_terms as studies
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
-from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.studies.interplay.experiments import ExperimentSettings, all_points
 from lib.training import TrainingConfig
 
 # %%
@@ -64,12 +64,12 @@ training = TrainingConfig(
     device=device,
     noise_source=noise_source(device),
 )
-panel = PanelSettings(
+experiments = ExperimentSettings(
     data, training, families=("plain",), epsilons=(math.inf, *epsilons), n_seeds=n_seeds
 )
 people = studies.people_judge(labels, used)
 settings = studies.GapStudy(
-    studies.with_people(panel) if people else panel,
+    studies.with_people(experiments) if people else experiments,
     rate=rate,
     free_rate=free_rate,
     flip=flip,

@@ -47,7 +47,7 @@ from lib.runs import stored_table
 from lib.selective import coverage_at_accuracy
 from lib.studies.beyond import promise as studies
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
-from lib.studies.interplay.panel import PanelSettings, all_points
+from lib.studies.interplay.experiments import ExperimentSettings, all_points
 from lib.training import TrainingConfig
 
 # %%
@@ -63,11 +63,11 @@ training = TrainingConfig(
     device=device,
     noise_source=noise_source(device),
 )
-panel = PanelSettings(
+experiments = ExperimentSettings(
     data, training, families=("plain",), epsilons=(epsilon,), n_seeds=1, rates=(rate,)
 )
 settings = studies.Promise(
-    panel,
+    experiments,
     rate=rate,
     target=target,
     level=level,

@@ -61,7 +61,7 @@ import numpy as np
 
 from lib.audit import trials_needed
 from lib.studies.beyond.six_lenses import figures
-from lib.studies.beyond.six_lenses.evidence import audit_record, label_canaries
+from lib.studies.beyond.six_lenses.lens_audits import audit_record, label_canaries
 from lib.studies.beyond.six_lenses.settings import LensSettings, on_digits
 from lib.studies.beyond.six_lenses.views import (
     abstention,

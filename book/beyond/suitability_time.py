@@ -44,8 +44,8 @@ from lib.studies.beyond import watch as studies
 from lib.studies.suitability import figures
 from lib.studies.suitability.alarms import active_errors, simulate_alarms, simulate_monitoring
 from lib.studies.suitability.opening import TITLES, find_data
-from lib.studies.suitability.panel import load_study
 from lib.studies.suitability.simulations import sequential_errors
+from lib.studies.suitability.study_runs import load_study
 
 main, _, notes = find_data(["fmow"], model_seeds)
 title = TITLES[main]

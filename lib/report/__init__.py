@@ -22,14 +22,14 @@ Those of this package begin so:
 ... )
 """
 
-from lib.report.analyses import explain, needs, run_analysis
-from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.example import EXAMPLES, example_predictions, example_source
 from lib.report.files import find_file, read_predictions
 from lib.report.page import show
 from lib.report.predictions import FORMAT, ModelPredictions
+from lib.report.registry import explain, needs, run_analysis
 from lib.report.report import Report, run_report
 from lib.report.suitability import SuitabilityReport, suitability_report
+from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 
 __all__ = [
     "ANALYSES",

@@ -14,7 +14,9 @@ from lib.counterfactual import overlap
 from lib.counterfactual.diagnostics import SURE
 from lib.counterfactual.learners import calibrated
 from lib.report import collect, figures
-from lib.report.analysis import (
+from lib.report.collect import about
+from lib.report.predictions import ModelPredictions
+from lib.report.types import (
     ANALYSES,
     FEWEST,
     HOPELESS,
@@ -28,8 +30,6 @@ from lib.report.analysis import (
     silent,
     table,
 )
-from lib.report.collect import about
-from lib.report.predictions import ModelPredictions
 from lib.ties import precision
 
 Array = npt.NDArray[Any]

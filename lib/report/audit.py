@@ -12,9 +12,9 @@ from lib import audit
 from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold, divided
 from lib.report import collect, figures
-from lib.report.analysis import ANALYSES, AUDIT_DESIGNS, POWER, Analysis, Drawing, Settings, table
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.report.types import ANALYSES, AUDIT_DESIGNS, POWER, Analysis, Drawing, Settings, table
 
 Array = npt.NDArray[Any]
 

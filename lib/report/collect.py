@@ -7,7 +7,7 @@ from scipy import stats
 from lib import audit
 from lib.audit.one_run import FRACTIONS, fixed_guesses
 from lib.audit.planning import detection_limit
-from lib.report.analysis import FINE, POWER, SCORES, Settings
+from lib.report.types import FINE, POWER, SCORES, Settings
 from lib.ties import ROUNDING
 
 #: Trials beyond which :func:`trials_to_refute` does not look.

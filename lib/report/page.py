@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_object_dtype
 
-from lib.report.analysis import ANALYSES
 from lib.report.report import Report
+from lib.report.types import ANALYSES
 
 
 def _format(column: pd.Series) -> str:

@@ -10,11 +10,11 @@ from tqdm import tqdm
 from lib.data.arrays import as_path
 from lib.data.untrusted import csv_text
 from lib.plot import svg_bytes
-from lib.report.analyses import explain, run_analysis
-from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
 from lib.report.exports import export_files, require_exportable
 from lib.report.predictions import ModelPredictions
+from lib.report.registry import explain, run_analysis
 from lib.report.single_page import single_page
+from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 
 
 @dataclass(frozen=True, eq=False)

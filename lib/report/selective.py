@@ -8,7 +8,9 @@ import pandas as pd
 
 from lib import selective
 from lib.report import collect, figures
-from lib.report.analysis import (
+from lib.report.collect import about
+from lib.report.predictions import ModelPredictions
+from lib.report.types import (
     ANALYSES,
     FINE,
     Analysis,
@@ -21,8 +23,6 @@ from lib.report.analysis import (
     silent,
     table,
 )
-from lib.report.collect import about
-from lib.report.predictions import ModelPredictions
 from lib.ties import first_smallest
 
 _BY_GROUP = (

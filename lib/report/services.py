@@ -20,9 +20,9 @@ from lib.counterfactual.diagnostics import Diagnostics, PositivityWarning
 from lib.counterfactual.estimate import Estimate, counterfactual_difference, estimate_from_nuisances
 from lib.counterfactual.metrics import selective_score
 from lib.report.abstention import KNOWN_CLIP, estimate_with_known, never_answered, recalibrated
-from lib.report.analysis import ANALYSES, HOPELESS, Analysis, Settings, check
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.report.types import ANALYSES, HOPELESS, Analysis, Settings, check
 
 NEEDS = ("test_features", "test_scores", "test_abstained", "other_scores", "other_abstained")
 

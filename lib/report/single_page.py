@@ -7,7 +7,7 @@ from html import escape
 import pandas as pd
 
 from lib.plot import svg_bytes
-from lib.report.analysis import ANALYSES, Analysis, Drawing, Settings
+from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 
 _ROWS = 200  # of a table; the folder of an export has all
 _STYLE = """

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from lib.report.analyses import Settings, run_analysis
 from lib.report.predictions import ModelPredictions
+from lib.report.registry import Settings, run_analysis
 
 #: What the probability of abstaining depends on; it is between 0.1 and 0.9.
 DESIGNS = ("confidence", "step in confidence", "feature")

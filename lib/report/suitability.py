@@ -10,7 +10,9 @@ from lib import suitability
 from lib.check import as_number
 from lib.report import figures
 from lib.report import suitability_numbers as numbers
-from lib.report.analysis import (
+from lib.report.collect import about
+from lib.report.predictions import ModelPredictions
+from lib.report.types import (
     ANALYSES,
     POWER,
     Analysis,
@@ -21,8 +23,6 @@ from lib.report.analysis import (
     not_at_random,
     silent,
 )
-from lib.report.collect import about
-from lib.report.predictions import ModelPredictions
 from lib.suitability.estimator import N_SPLITS
 from lib.suitability.filter import Decision, SuitabilityFilter, p_text
 from lib.suitability.guarantees import PredictionPowered

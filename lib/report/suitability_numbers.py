@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
-from lib.report.analysis import share, table
 from lib.report.predictions import ModelPredictions
+from lib.report.types import share, table
 from lib.suitability.equivalence import _holm
 from lib.suitability.filter import Decision, welch_decision
 from lib.suitability.guarantees import (

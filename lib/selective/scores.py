@@ -484,7 +484,7 @@ class Method:
     privacy : str
         "post-processing" or "composition".
     releases : int
-        Models trained on the same data that share the budget, in P1's panel.
+        Models trained on the same data that share the budget, in P1's experiments.
     uses : str
         What of the training the score is computed from.
     """

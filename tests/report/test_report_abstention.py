@@ -25,8 +25,8 @@ from lib.report import (
     run_report,
 )
 from lib.report.abstention import _outcome, _with_outcome
-from lib.report.analysis import acceptance_scores
 from lib.report.studies import drawn_abstention
+from lib.report.types import acceptance_scores
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)

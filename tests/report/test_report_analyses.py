@@ -31,9 +31,9 @@ from lib.report import (
     single_page,
 )
 from lib.report import report as report_module
-from lib.report.analysis import AUDIT_DESIGNS, acceptance_scores, not_at_random, share
 from lib.report.selective import _less_accurate, groups
 from lib.report.suitability import printable, suitability_report
+from lib.report.types import AUDIT_DESIGNS, acceptance_scores, not_at_random, share
 
 NAN = math.nan
 SETTINGS = Settings(learner="linear", seed=3)

@@ -18,7 +18,7 @@ from lib.report import suitability_report as of_predictions
 from lib.report.figures import plot_tipping_point
 from lib.report.suitability import printable
 from lib.studies.suitability.data import run_study, wilds_files
-from lib.studies.suitability.panel import load_study
+from lib.studies.suitability.study_runs import load_study
 from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, labels_test, signals
 from lib.suitability.filter import p_text, welch_decision
 from lib.suitability.guarantees import adjusted_margin, calibration_offset, prediction_powered_test

@@ -15,13 +15,13 @@ from lib.privacy import RandomizedResponse
 from lib.runs import Checkpoint, imports, stored_table
 from lib.runs.imports import needed, needed_by
 from lib.runs.jobs import code_of
-from lib.studies.beyond.six_lenses.jobs import Classifiers
+from lib.studies.beyond.six_lenses.lens_jobs import Classifiers
 from lib.studies.canaries import simulation
 from lib.studies.canaries.draws import CanaryDraw
 from lib.studies.counterfactual.coverage import Trials
 from lib.studies.counterfactual.scenarios import ScenarioRuns, Sizes
 from lib.studies.interplay.outlier import OutlierRun
-from lib.studies.suitability.panel import StudyRun
+from lib.studies.suitability.study_runs import StudyRun
 from lib.training import (
     DataSpec,
     FixMatch,

@@ -5,7 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 
-from lib.studies.interplay.panel import Imbalance, Panel, PanelSettings, Predictions
+from lib.studies.interplay.experiments import (
+    Experiments,
+    ExperimentSettings,
+    Imbalance,
+    Predictions,
+)
 from lib.training import DataSpec, ModelSpec, TrainingConfig
 
 EPSILONS = (math.inf, 3.0, 1.0)
@@ -21,7 +26,7 @@ def predictions(accuracy, noise, n=60, seeds=2, seed=0):
 
 def panel(seeds=2):
     """SR is the more accurate and the better ranked the larger the budget, the others worse."""
-    settings = PanelSettings(
+    settings = ExperimentSettings(
         DataSpec(train=1000, validation=10, test=60),
         TrainingConfig(
             ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=50, checkpoint_every=20
@@ -43,7 +48,7 @@ def panel(seeds=2):
             np.stack([p.correct for p in each], 1), np.stack([p.score for p in each], 1)
         )
     none = pd.DataFrame()
-    return Panel(settings, np.zeros(60, int), found, selective, {}, none, none, 60.0)
+    return Experiments(settings, np.zeros(60, int), found, selective, {}, none, none, 60.0)
 
 
 def imbalance():

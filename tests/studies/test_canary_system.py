@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.studies.canaries import system
+from lib.studies.canaries import mechanisms as system
 from lib.studies.canaries.draws import CanaryDraw, CanaryGroup
 
 

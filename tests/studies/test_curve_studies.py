@@ -13,7 +13,7 @@ from lib.audit import attack_curve, roc_counts
 from lib.book.chapters import profile_parameters
 from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, pate_epsilon, trade_off
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
-from lib.studies.beyond import curves
+from lib.studies.beyond import trade_offs
 
 PARAMETERS = {
     **{"model": "linear", "epsilons": [3.0], "learning_rates": [0.5, 0.1], "points": 100},
@@ -28,13 +28,13 @@ LEVEL = 0.999
 
 def private_trainings(given):
     listed = names_of("curves", given | {"model": "mlp"}, "digits")["listed"]
-    return [curves.PrivateTraining(*row) for row in listed]
+    return [trade_offs.PrivateTraining(*row) for row in listed]
 
 
 def noisy_job(mechanism, number):
     names = names_of("curves", PARAMETERS, "digits")
     given = names["on_labels"], names["label_data"], mechanism, names["label_models"]
-    return curves.label_job(*given, seed=names["seed"], number=number)
+    return trade_offs.label_job(*given, seed=names["seed"], number=number)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_pair_of_labels_and_a_coin():
     labels = np.random.default_rng(0).integers(0, 5, 30)
     coins = []
     for seed in range(400):
-        change = curves.PairedLabel(5, seed)
+        change = trade_offs.PairedLabel(5, seed)
         row, pair, coin = change.drawn(labels)
         changed = change.apply(labels)
         assert change.watched(labels).tolist() == [row]
@@ -60,20 +60,20 @@ def test_a_pair_of_labels_and_a_coin():
 @pytest.mark.usefixtures("store")
 def test_the_label_channel_reaches_its_curve_and_stays_above_it():
     job = names_of("curves", PARAMETERS, "digits")["label_job"]
-    channel = curves.labels(job, LEVEL)
+    channel = trade_offs.labels(job, LEVEL)
     attack = channel.attacks["logits"]
     assert attack.margin(channel.proven.fnr) <= 0
     estimate, low, high = attack.tpr(0.1)
     assert low <= 1 - channel.proven.fnr(0.1) <= high  # memorised: hardly anything is lost
     assert estimate > 0.3
     # With hardly any noise on the labels the same attack refutes the claim.
-    loud = curves.labels(replace(job, mechanism=RandomizedResponse(20.0)), LEVEL)
+    loud = trade_offs.labels(replace(job, mechanism=RandomizedResponse(20.0)), LEVEL)
     assert loud.attacks["logits"].margin(channel.proven.fnr) > 0
 
 
 def test_a_faulty_training_of_the_hard_case_is_below_its_curve():
     check = SanityCheck()
-    channel = curves.hard_case(check, 400, LEVEL, seed=1)
+    channel = trade_offs.hard_case(check, 400, LEVEL, seed=1)
     assert channel.attacks["weight"].margin(channel.proven.fnr) <= 0
     for fault in FAULTS:
         scores, members = sgd_scores(check, 400, 2, fault)
@@ -82,7 +82,7 @@ def test_a_faulty_training_of_the_hard_case_is_below_its_curve():
 
 
 def test_power_and_level():
-    table = curves.power_study(1.0, 1e-5, [1.0, 3.0], 1500, 60, level=0.95, seed=3)
+    table = trade_offs.power_study(1.0, 1e-5, [1.0, 3.0], 1500, 60, level=0.95, seed=3)
     table = table.set_index("true over claimed")
     assert (table.loc[1.0] <= 0.15).all()  # 0.05, and three standard errors of 60 audits
     assert table.loc[3.0, "by the curve"] > 0.9
@@ -95,7 +95,7 @@ def gaussians(rng, mus, found=None, n=60):
     for mu, true in zip(mus, found or mus, strict=True):
         proven = trade_off(PrivacyLedger((SampledGaussian(1.0, 1 / mu, 1),)))
         counts = {str(i): roc_counts(rng.normal(size=n) + true * members, members) for i in (0, 1)}
-        channels.append(curves.Channel("", 1.0, 1e-5, proven, counts))
+        channels.append(trade_offs.Channel("", 1.0, 1e-5, proven, counts))
     return channels
 
 
@@ -104,8 +104,8 @@ def test_true_proofs_are_rarely_refuted_by_any_of_many_attacks():
     mus, alone, all_of_them = (0.5, 1.0, 1.0, 2.0, 3.0), 0, 0
     for _ in range(repetitions):
         channels = gaussians(rng, mus)
-        alone += curves.refuted([replace(each, level=0.3) for each in channels])["refuted"] > 0
-        all_of_them += curves.refuted(curves.together(channels, level))["refuted"] > 0
+        alone += trade_offs.refuted([replace(each, level=0.3) for each in channels])["refuted"] > 0
+        all_of_them += trade_offs.refuted(trade_offs.together(channels, level))["refuted"] > 0
     assert all_of_them <= stats.binom.ppf(0.999, repetitions, 1 - level)
     assert alone > all_of_them  # without correction, and at a low level, there are some
 
@@ -113,17 +113,17 @@ def test_true_proofs_are_rarely_refuted_by_any_of_many_attacks():
 def test_a_false_proof_among_true_ones_is_refuted():
     mus = (0.5, 1.0, 1.0, 2.0)
     channels = gaussians(np.random.default_rng(6), mus, (0.5, 1.0, 4.0, 2.0), n=600)
-    every = curves.together(channels, 0.95)
-    assert curves.refuted(every) == {"mechanisms": 4, "attacks": 8, "refuted": 2}
+    every = trade_offs.together(channels, 0.95)
+    assert trade_offs.refuted(every) == {"mechanisms": 4, "attacks": 8, "refuted": 2}
     assert [each.level for each in every] == [pytest.approx(1 - 0.05 / 8)] * 4
-    table = curves.curve_table(every, 1e-5, 0.1)
+    table = trade_offs.curve_table(every, 1e-5, 0.1)
     assert (table["margin"] > 0).tolist() == 4 * [False] + 2 * [True] + 2 * [False]
 
 
 @pytest.mark.parametrize("rate", [0.004, 0.2])
 def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
     points = 5000
-    training = curves.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
+    training = trade_offs.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
     channel = training.attacked(1500, 0.95, 3, 120)
     attack, proven = channel.attacks["weight"], channel.proven
     estimate, low, _ = attack.tpr(0.1)
@@ -140,14 +140,14 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
 
 
 def test_pate_is_proven_what_its_accountant_says_without_the_votes():
-    channel = curves.votes(20.0, 6.5, 1000.0, 40.0, 1e-5)
+    channel = trade_offs.votes(20.0, 6.5, 1000.0, 40.0, 1e-5)
     answered = np.arange(1000) < 40
     cost = pate_epsilon([[30, 20]] * 1000, 20.0, 6.5, 30.0, 1e-5, answered)
     assert 0.85 * cost.data_independent < channel.claimed <= cost.data_independent
     mu = math.sqrt(1000 / 20.0**2 + 2 * 40 / 6.5**2)
     assert channel.proven.mu(1e-9) == pytest.approx(mu, rel=0.01)
     assert not channel.attacks
-    (row,) = curves.curve_table([channel], 1e-5, 0.1).to_dict("records")
+    (row,) = trade_offs.curve_table([channel], 1e-5, 0.1).to_dict("records")
     assert row["attack"] == "none"
     assert row["TPR, proven"] > 0.1
 
@@ -158,7 +158,7 @@ POINTS = {"fashion-mnist": 60_000, "cifar10": 50_000, "digits": 1200}
 @pytest.mark.parametrize("profile", ["quick", "standard", "gpu"])
 def test_the_picture_has_what_the_other_pages_train(profile):
     """Points, samples, steps as in the other pages' parameters, and every page of them."""
-    params = Path(curves.__file__).parents[3] / "params"
+    params = Path(trade_offs.__file__).parents[3] / "params"
     pages = ("training", "interplay", "choosing", "promise", "sctd_map", "six_lenses")
     of = {page: profile_parameters(params, profile, page) for page in pages}
 

@@ -6,7 +6,7 @@ from chapter_cells import settings_of
 from scipy import special
 
 from lib.selective import normalized_score
-from lib.studies.beyond import gap
+from lib.studies.beyond import gap_terms as gap
 
 PARAMETERS = {
     **{"dataset": "digits", "model": "mlp", "hidden": 4, "activation": "tanh", "seed": 0},

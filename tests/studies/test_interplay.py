@@ -10,19 +10,19 @@ from scipy import special
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.panel import (
+from lib.studies.interplay.experiments import (
     FAMILIES,
-    Panel,
-    PanelSettings,
+    Experiments,
+    ExperimentSettings,
     calibrated,
     decide,
     leading,
     middle,
-    run_panel,
+    run_experiments,
 )
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
 
-SETTINGS = PanelSettings(
+SETTINGS = ExperimentSettings(
     DataSpec(train=300, validation=100, test=200),
     TrainingConfig(
         ModelSpec("mlp", (64,), 10, hidden=(8,)), steps=40, batch_size=64, checkpoint_every=8
@@ -38,12 +38,12 @@ SETTINGS = PanelSettings(
 
 
 @pytest.fixture(scope="module")
-def panel(tmp_path_factory) -> Panel:
+def panel(tmp_path_factory) -> Experiments:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
         # In this process, as others would import PyTorch first; the faults' tests have others.
         patch.setattr("lib.runs.executors.own_cores", lambda: 1)
-        return run_panel(replace(SETTINGS, families=("plain", "DE", "SN"), rates=(1.0,)))
+        return run_experiments(replace(SETTINGS, families=("plain", "DE", "SN"), rates=(1.0,)))
 
 
 def test_no_two_models_share_their_randomness():

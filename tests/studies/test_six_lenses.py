@@ -12,14 +12,14 @@ from lib.audit import one_label_bound
 from lib.privacy import label_guarantee
 from lib.runs import Checkpoint
 from lib.studies.audit.system import AuditContradiction
-from lib.studies.beyond.six_lenses.evidence import (
+from lib.studies.beyond.six_lenses.lens_audits import (
     HEADLINE,
     audit_record,
     faulty,
     label_canaries,
     ledger_of,
 )
-from lib.studies.beyond.six_lenses.jobs import RecordTrainings
+from lib.studies.beyond.six_lenses.lens_jobs import RecordTrainings
 from lib.studies.beyond.six_lenses.views import (
     abstention,
     classify,
@@ -27,7 +27,7 @@ from lib.studies.beyond.six_lenses.views import (
     suitability,
     trained,
 )
-from lib.studies.canaries.system import CanaryContradiction
+from lib.studies.canaries.mechanisms import CanaryContradiction
 from lib.suitability import SuitabilityFilter, signals
 from lib.training import train_many
 

@@ -12,7 +12,7 @@ from lib.runs import run_all
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import Task, evaluate_tasks, make_tasks
-from lib.studies.suitability.refined import (
+from lib.studies.suitability.refined_filters import (
     DomainRuns,
     choose_signals,
     domain,

@@ -5,7 +5,7 @@ import pytest
 from lib.studies.suitability.calibration import error_table, estimated_and_true
 from lib.studies.suitability.data import run_study
 from lib.studies.suitability.experiment import at_margin, evaluate_tasks
-from lib.studies.suitability.panel import StudyRun, load_study, run_studies
+from lib.studies.suitability.study_runs import StudyRun, load_study, run_studies
 from lib.suitability import SIGNAL_NAMES
 
 

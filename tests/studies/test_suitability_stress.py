@@ -6,7 +6,7 @@ from scipy import stats
 
 from lib.studies.suitability.data import Study
 from lib.studies.suitability.experiment import is_suitable
-from lib.studies.suitability.stress import (
+from lib.studies.suitability.stress_tests import (
     _copies,
     _moved,
     binomial_limits,

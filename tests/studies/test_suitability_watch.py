@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from lib.studies.beyond import watch as studies
-from lib.studies.suitability.panel import load_study
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
+from lib.studies.suitability.study_runs import load_study
 from lib.suitability import ActiveMonitor, labelling_probabilities, signals
 
 PLAN = studies.Plan(false_every=24, rate=0.3, months=6, lag=2)

@@ -27,7 +27,7 @@ from lib.privacy import (
 from lib.runs import run_all
 from lib.selective import areas, log_odds
 from lib.studies.default_problem import updates
-from lib.studies.interplay.panel import PanelSettings
+from lib.studies.interplay.experiments import ExperimentSettings
 from lib.ties import first_largest
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -39,23 +39,23 @@ WAYS = ("not counted", "middle rate, no search", "every trial counted", "random 
 class Choosing:
     """The searches that are made."""
 
-    panel: PanelSettings  # data, model, rates; the plain family is trained
+    experiments: ExperimentSettings  # data, model, rates; the plain family is trained
     searches: int  # of each way at each budget
     mean_trials: float  # of the random number
     shape: float = 0.0  # of its distribution, see lib.privacy.selection_epsilon
 
     def noise(self, epsilon: float) -> dict[str, float]:
         """Noise multipliers that keep a budget, by way of choosing; "not counted" does not."""
-        n, config = self.panel.data.train, self.panel.training
+        n, config = self.experiments.data.train, self.experiments.training
         plan = (epsilon, 1 / n, config.batch_size / n, config.steps)
         once = find_noise_multiplier(*plan)
-        every = find_noise_multiplier(*plan, releases=len(self.panel.rates))
+        every = find_noise_multiplier(*plan, releases=len(self.experiments.rates))
         chosen = selection_noise_multiplier(*plan, self.mean_trials, self.shape)
         return dict(zip(WAYS, (once, once, every, chosen), strict=True))
 
     def trials(self, epsilon: float, way: str) -> list[list[float]]:
         """Learning rates that each of the searches tries."""
-        rates = sorted(self.panel.rates)
+        rates = sorted(self.experiments.rates)
         if way == WAYS[1]:
             return [[rates[len(rates) // 2]]] * self.searches
         if way != WAYS[3]:
@@ -66,7 +66,7 @@ class Choosing:
 
     def configs(self, epsilon: float, way: str) -> list[list[TrainingConfig]]:
         """All trainings of each of the searches."""
-        base = self.panel.configs("plain", epsilon, 1.0)[0]
+        base = self.experiments.configs("plain", epsilon, 1.0)[0]
         sigma, first = self.noise(epsilon)[way], 1_000_000 * (1 + self._place(epsilon, way))
         private = {"epsilon": math.inf, "noise_multiplier": sigma, "checkpoint_every": None}
         return [
@@ -80,14 +80,14 @@ class Choosing:
     @property
     def budgets(self) -> list[float]:
         """The finite ones."""
-        return [epsilon for epsilon in self.panel.epsilons if math.isfinite(epsilon)]
+        return [epsilon for epsilon in self.experiments.epsilons if math.isfinite(epsilon)]
 
     def _place(self, epsilon: float, way: str) -> int:
         return 10 * self.budgets.index(epsilon) + WAYS.index(way)
 
 
 def run_regimes(
-    panel: PanelSettings,
+    experiments: ExperimentSettings,
     norms: Sequence[float],
     batches: Sequence[int],
     ways: Sequence[float],
@@ -98,12 +98,12 @@ def run_regimes(
     All trainings see as many examples and have the smallest budget.  A rate follows from how far
     the parameters may go in all: learning rate times clipping norm times updates.
     """
-    epsilon, jobs, rows = min(panel.epsilons), [], []
+    epsilon, jobs, rows = min(experiments.epsilons), [], []
     for norm, batch in itertools.product(norms, batches):
-        steps = updates(epochs, 2, batch, panel.data.train)
+        steps = updates(epochs, 2, batch, experiments.data.train)
         rates = tuple(way / norm / steps for way in ways)
-        training = replace(panel.training, clipping_norm=norm, batch_size=batch, steps=steps)
-        one = replace(panel, training=training, epsilons=(epsilon,), rates=rates)
+        training = replace(experiments.training, clipping_norm=norm, batch_size=batch, steps=steps)
+        one = replace(experiments, training=training, epsilons=(epsilon,), rates=rates)
         jobs.append(ManyTrainings(one.tuning("plain", epsilon), one.data, points="validation"))
         rows += [{"clipping norm": norm, "batch": batch, "rate": rate} for rate in sorted(rates)]
     runs = run_all(jobs)
@@ -118,7 +118,7 @@ def run_choosing(settings: Choosing) -> pd.DataFrame:
     """
     places = [(epsilon, way) for epsilon in settings.budgets for way in WAYS]
     searches = {place: settings.configs(*place) for place in places}
-    data = settings.panel.data
+    data = settings.experiments.data
     flat = {place: tuple(c for each in searches[place] for c in each) for place in places}
     several = [place for place in places if place[1] != WAYS[1]]
     tried = run_all([ManyTrainings(flat[p], data, points="validation") for p in several])
@@ -147,12 +147,12 @@ def run_choosing(settings: Choosing) -> pd.DataFrame:
 
 def summary(settings: Choosing, found: pd.DataFrame) -> pd.DataFrame:
     """A row per budget and way: noise, trials, what is spent, means and standard errors."""
-    n, config = settings.panel.data.train, settings.panel.training
+    n, config = settings.experiments.data.train, settings.experiments.training
     rows = []
     for (epsilon, way), each in found.groupby(["epsilon", "way"], sort=False):
         sigma = settings.noise(epsilon)[way]
         step = SampledGaussian(config.batch_size / n, sigma, config.steps)
-        trials = len(settings.panel.rates) if way in (WAYS[0], WAYS[2]) else 1
+        trials = len(settings.experiments.rates) if way in (WAYS[0], WAYS[2]) else 1
         spent = PrivacyLedger((step,) * trials).epsilon(1 / n)
         if way == WAYS[3]:
             ledger = PrivacyLedger((step,))
@@ -182,7 +182,7 @@ def changes(table: pd.DataFrame) -> pd.DataFrame:
 
 def costs(settings: Choosing, epsilon: float, numbers: tuple[int, ...]) -> pd.DataFrame:
     """Epsilon of searches of trials that each spend `epsilon`, by number and kind of search."""
-    n, config = settings.panel.data.train, settings.panel.training
+    n, config = settings.experiments.data.train, settings.experiments.training
     sigma = find_noise_multiplier(epsilon, 1 / n, config.batch_size / n, config.steps)
     step = SampledGaussian(config.batch_size / n, sigma, config.steps)
     one = PrivacyLedger((step,))

@@ -18,7 +18,7 @@ from lib.plot import COLOURS, MARKERS, new_figure
 from lib.privacy import PrivacyLedger, joint_epsilon
 from lib.runs import run_all
 from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
-from lib.studies.interplay.panel import PanelSettings
+from lib.studies.interplay.experiments import ExperimentSettings
 from lib.training import ManyTrainings, TrainingConfig
 
 #: Ways of choosing the threshold.
@@ -29,7 +29,7 @@ WAYS = ("private", "same test, no noise", "not private", "private quantile")
 class Promise:
     """What is trained, promised and drawn."""
 
-    panel: PanelSettings  # of which one model is trained
+    experiments: ExperimentSettings  # of which one model is trained
     rate: float  # its learning rate
     target: float  # accuracy that is promised
     level: float  # with so much confidence
@@ -42,7 +42,7 @@ class Promise:
     @property
     def config(self) -> TrainingConfig:
         """The training."""
-        return self.panel.configs("plain", self.panel.epsilons[0], self.rate)[0]
+        return self.experiments.configs("plain", self.experiments.epsilons[0], self.rate)[0]
 
     def thresholds(self) -> npt.NDArray[np.float64]:
         """Equally spaced in log odds from 0.25 to 0.995, fixed before any point is seen."""
@@ -62,7 +62,7 @@ class Trained:
 
 def train(settings: Promise) -> Trained:
     """Train the model, or read it from the store."""
-    (run,) = run_all([ManyTrainings((settings.config,), settings.panel.data)])
+    (run,) = run_all([ManyTrainings((settings.config,), settings.experiments.data)])
     p = special.softmax(run.arrays["logits"][0], axis=-1)
     spent = run.privacy["models"][0]
     ledger = PrivacyLedger.from_dict(spent["ledger"])

@@ -1,1 +1,1 @@
-"""Interplay and normalized score (P1): panels of selective classifiers."""
+"""Interplay and normalized score (P1): experiments with selective classifiers."""

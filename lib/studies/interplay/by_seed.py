@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from lib.selective.uncertainty import Mean
-from lib.studies.interplay.panel import P1_METHODS, Imbalance, Panel
+from lib.studies.interplay.experiments import P1_METHODS, Experiments, Imbalance
 from lib.studies.interplay.tables import (
     Values,
     coverages_for_non_private,
@@ -30,8 +30,8 @@ _DATA = {
 def cells(
     reported: Mapping[str, tuple[float, float]],
     dataset: str,
-    panels: Sequence[Panel],
-    values: Callable[[Panel, str, float], Values],
+    models: Sequence[Experiments],
+    values: Callable[[Experiments, str, float], Values],
 ) -> dict[str, list[Values] | str]:
     """Our numbers for the cells of P1's Tables 1 and 2, or why there are none."""
     found: dict[str, list[Values] | str] = {}
@@ -40,14 +40,15 @@ def cells(
         _, _, data, method, epsilon = claim_id.split("-")
         if dataset not in _DATA[data]:
             found[claim_id] = f"the data of this run are {dataset}"
-        elif method not in p1_methods(panels[0]):
+        elif method not in p1_methods(models[0]):
             found[claim_id] = "this run has other methods"
         else:
             places[claim_id] = method, float(epsilon)
-    if {e for _, e in places.values()} - set(panels[0].settings.epsilons):
+    if {e for _, e in places.values()} - set(models[0].settings.epsilons):
         return found | dict.fromkeys(places, "this run has other budgets")
     return found | {
-        claim_id: [values(panel, *place) for panel in panels] for claim_id, place in places.items()
+        claim_id: [values(trained, *place) for trained in models]
+        for claim_id, place in places.items()
     }
 
 
@@ -62,11 +63,11 @@ def printed(
     return None
 
 
-def leads(panels: Sequence[Panel], value: str, *, by_budget: bool = False) -> list[Values]:
+def leads(models: Sequence[Experiments], value: str, *, by_budget: bool = False) -> list[Values]:
     """How much better SCTD is than each other method of P1; nothing of one that was not trained."""
     found = []
-    for panel in panels:
-        budgets = panel.settings.epsilons
+    for trained in models:
+        budgets = trained.settings.epsilons
         of, sign = normalized_scores, -1
         others = [m for m in P1_METHODS if m != "SCTD"]
         if value == "coverage":
@@ -74,63 +75,63 @@ def leads(panels: Sequence[Panel], value: str, *, by_budget: bool = False) -> li
             budgets = [e for e in budgets if math.isfinite(e)]
             others.remove("SN")
         for other in others:
-            if other not in p1_methods(panel):
+            if other not in p1_methods(trained):
                 found.append(np.empty(0))
                 continue
-            each = [sign * (of(panel, "SCTD", e) - of(panel, other, e)) for e in budgets]
+            each = [sign * (of(trained, "SCTD", e) - of(trained, other, e)) for e in budgets]
             found += each if by_budget else [np.mean(each, axis=0)]
     return found
 
 
-def gaps(panels: Sequence[Panel], epsilon: float) -> list[tuple[Mean, int]]:
+def gaps(models: Sequence[Experiments], epsilon: float) -> list[tuple[Mean, int]]:
     """The mean scores of P1's other methods minus SCTD's, and of how many trainings.
 
     The interval is over trainings and points. Of a method that was not trained it is none.
     """
     return [
-        (score_gap(panel, other, epsilon), panel.settings.n_seeds)
-        if other in p1_methods(panel)
+        (score_gap(trained, other, epsilon), trained.settings.n_seeds)
+        if other in p1_methods(trained)
         else (Mean(math.nan, math.nan, 0), 0)
-        for panel in panels
+        for trained in models
         for other in P1_METHODS
         if other != "SCTD"
     ]
 
 
-def worsening(panels: Sequence[Panel]) -> list[Values]:
+def worsening(models: Sequence[Experiments]) -> list[Values]:
     """By how much the score of each method of P1 rises at each step to the next smaller budget."""
     found = []
-    for panel in panels:
-        budgets = sorted(panel.settings.epsilons, reverse=True)
+    for trained in models:
+        budgets = sorted(trained.settings.epsilons, reverse=True)
         for method in P1_METHODS:
-            if method not in p1_methods(panel):
+            if method not in p1_methods(trained):
                 found.append(np.empty(0))
                 continue
-            scores = [normalized_scores(panel, method, e) for e in budgets]
+            scores = [normalized_scores(trained, method, e) for e in budgets]
             found += [b - a for a, b in itertools.pairwise(scores)]
     return found
 
 
-def losses(panels: Sequence[Panel], method: str) -> list[Values]:
+def losses(models: Sequence[Experiments], method: str) -> list[Values]:
     """How much accuracy at full coverage a method loses against SR, and how much more each step."""
     found = []
-    for panel in panels:
-        budgets = sorted((e for e in panel.settings.epsilons if math.isfinite(e)), reverse=True)
+    for trained in models:
+        budgets = sorted((e for e in trained.settings.epsilons if math.isfinite(e)), reverse=True)
         lost = [
-            full_accuracies(panel, "SR", e) - full_accuracies(panel, method, e) for e in budgets
+            full_accuracies(trained, "SR", e) - full_accuracies(trained, method, e) for e in budgets
         ]
         found += lost + [b - a for a, b in itertools.pairwise(lost)]
     return found
 
 
-def spent_shares(panel: Panel) -> Values:
+def spent_shares(trained: Experiments) -> Values:
     """Fraction of the largest finite budget that is spent when accuracies are aligned, by seed."""
-    finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
-    accuracy = (panel.checkpoints[max(finite)] == panel.labels).mean(2)
-    reached = accuracy >= full_accuracies(panel, "SR", min(finite))[:, None]
-    steps = panel.settings.training.checkpoint_steps
+    finite = [e for e in trained.settings.epsilons if math.isfinite(e)]
+    accuracy = (trained.checkpoints[max(finite)] == trained.labels).mean(2)
+    reached = accuracy >= full_accuracies(trained, "SR", min(finite))[:, None]
+    steps = trained.settings.training.checkpoint_steps
     stops = [steps[int(np.argmax(seed)) if seed.any() else -1] for seed in reached]
-    return np.array([spent_after(panel, max(finite), stop) / max(finite) for stop in stops])
+    return np.array([spent_after(trained, max(finite), stop) / max(finite) for stop in stops])
 
 
 def rare_class(study: Imbalance) -> dict[str, list[Values]]:

@@ -14,8 +14,8 @@ from scipy import special
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.selective.areas import normalized_score, random_order_score
 from lib.selective.curves import accuracy_bound, accuracy_coverage
+from lib.studies.interplay.experiments import Experiments, Imbalance, selective_net_curve
 from lib.studies.interplay.outlier import OutlierStudy
-from lib.studies.interplay.panel import Imbalance, Panel, selective_net_curve
 from lib.studies.interplay.tables import acceptance_position, mean_curve
 
 _LINES = ("-", "--", "-.", ":")
@@ -76,19 +76,19 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
     return figure
 
 
-def plot_panel(panel: Panel) -> Figure:
+def plot_panel(trained: Experiments) -> Figure:
     """Draw selective accuracy against coverage for P1's methods, a panel a budget (Figure 2)."""
-    epsilons, coverages = panel.settings.epsilons, panel.settings.coverages
+    epsilons, coverages = trained.settings.epsilons, trained.settings.coverages
     figure, axes = panels(len(epsilons), 2.6)
     curve = functools.partial(selective_net_curve, coverages=coverages)
     for ax, epsilon in zip(axes, epsilons, strict=True):
         lowest = 1.0
         for method, (colour, line) in _METHODS.items():
-            if method == "SN" and epsilon in panel.selective:
-                accuracy = panel.selective[epsilon].by_seed(curve).mean(axis=0)
+            if method == "SN" and epsilon in trained.selective:
+                accuracy = trained.selective[epsilon].by_seed(curve).mean(axis=0)
                 ax.plot(coverages, accuracy, "D", color=colour, label="SN")
-            elif (method, epsilon) in panel.predictions:
-                coverage, accuracy = mean_curve(panel, method, epsilon)
+            elif (method, epsilon) in trained.predictions:
+                coverage, accuracy = mean_curve(trained, method, epsilon)
                 accuracy = accuracy[coverage >= 0.02]  # the first few points are noise
                 shown = _thinned(coverage[coverage >= 0.02], accuracy)
                 ax.plot(*shown, line, color=colour, marker="", label=method)
@@ -129,12 +129,12 @@ def plot_scores(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_to_bound(panel: Panel) -> Figure:
+def plot_to_bound(trained: Experiments) -> Figure:
     """Draw SCTD's curves with their bounds, and shade the area between (P1, Figure 3)."""
     figure, ax = new_figure(height=3.2)
-    for i, epsilon in enumerate(panel.settings.epsilons):
-        coverage, accuracy = mean_curve(panel, "SCTD", epsilon)
-        found = panel.predictions["SCTD", epsilon].correct.mean(1)
+    for i, epsilon in enumerate(trained.settings.epsilons):
+        coverage, accuracy = mean_curve(trained, "SCTD", epsilon)
+        found = trained.predictions["SCTD", epsilon].correct.mean(1)
         bound = np.mean([accuracy_bound(a, coverage) for a in found], axis=0)
         c, low = _thinned(coverage, accuracy)
         _, high = _thinned(coverage, bound)

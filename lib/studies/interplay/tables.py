@@ -21,11 +21,11 @@ from lib.selective.uncertainty import (
     mean_over_seeds,
     points_needed,
 )
-from lib.studies.interplay.panel import (
+from lib.studies.interplay.experiments import (
     P1_METHODS,
+    Experiments,
+    ExperimentSettings,
     Imbalance,
-    Panel,
-    PanelSettings,
     Predictions,
     selective_net_curve,
 )
@@ -91,26 +91,29 @@ def selective_net_score(
     return float((bound - np.interp(grid, coverages, reached)).mean())
 
 
-def normalized_scores(panel: Panel, method: str, epsilon: float) -> Values:
+def normalized_scores(trained: Experiments, method: str, epsilon: float) -> Values:
     """Normalized score of a method by seed."""
     if method == "SN":
-        of = functools.partial(selective_net_score, coverages=panel.settings.coverages)
-        return panel.selective[epsilon].by_seed(of)
-    return panel.predictions[method, epsilon].by_seed(areas.normalized_score)
+        of = functools.partial(selective_net_score, coverages=trained.settings.coverages)
+        return trained.selective[epsilon].by_seed(of)
+    return trained.predictions[method, epsilon].by_seed(areas.normalized_score)
 
 
-def full_accuracies(panel: Panel, method: str, epsilon: float) -> Values:
+def full_accuracies(trained: Experiments, method: str, epsilon: float) -> Values:
     """Accuracy at full coverage by seed; of SelectiveNet the model of target coverage 1."""
     if method == "SN":
-        return panel.selective[epsilon].correct[:, -1].mean(-1)
-    return panel.predictions[method, epsilon].correct.mean(1)
+        return trained.selective[epsilon].correct[:, -1].mean(-1)
+    return trained.predictions[method, epsilon].correct.mean(1)
 
 
 def coverages_for_non_private(
-    panel: Panel, method: str, epsilon: float, *, randomized: bool = False
+    trained: Experiments, method: str, epsilon: float, *, randomized: bool = False
 ) -> Values:
     """Coverage at which a private model is as accurate as its non-private twin, by seed."""
-    private, targets = panel.predictions[method, epsilon], full_accuracies(panel, method, math.inf)
+    private, targets = (
+        trained.predictions[method, epsilon],
+        full_accuracies(trained, method, math.inf),
+    )
     return np.array(
         [
             coverage_at_accuracy(c, s, target, randomized=randomized)
@@ -119,18 +122,18 @@ def coverages_for_non_private(
     )
 
 
-def summary(panel: Panel, methods: Sequence[str] | None = None) -> pd.DataFrame:
+def summary(trained: Experiments, methods: Sequence[str] | None = None) -> pd.DataFrame:
     """Every method at every budget: means and standard deviations over seeds."""
     rows = []
-    for method in methods or p1_methods(panel):
-        for epsilon in panel.settings.epsilons:
+    for method in methods or p1_methods(trained):
+        for epsilon in trained.settings.epsilons:
             found = {
-                "accuracy": full_accuracies(panel, method, epsilon),
-                "score": normalized_scores(panel, method, epsilon),
+                "accuracy": full_accuracies(trained, method, epsilon),
+                "score": normalized_scores(trained, method, epsilon),
                 "coverage": np.full(2, math.nan),
             }
             if math.isfinite(epsilon) and method != "SN":
-                found["coverage"] = coverages_for_non_private(panel, method, epsilon)
+                found["coverage"] = coverages_for_non_private(trained, method, epsilon)
             row: dict[str, object] = {"method": method, "epsilon": epsilon}
             for name, values in found.items():
                 spread = values.std(ddof=1) if len(values) > 1 else math.nan
@@ -157,24 +160,26 @@ def of_ties(sensitivity: pd.DataFrame, spacing: int) -> dict[str, float]:
     }
 
 
-def coverage_with_ties(panels: Mapping[str, Panel]) -> pd.DataFrame:
+def coverage_with_ties(models: Mapping[str, Experiments]) -> pd.DataFrame:
     """P1's Table 1 for SCTD, whose scores tie, by what becomes of groups of equal scores."""
     rows = []
-    for name, panel in panels.items():
-        for epsilon in filter(math.isfinite, panel.settings.epsilons):
+    for name, trained in models.items():
+        for epsilon in filter(math.isfinite, trained.settings.epsilons):
             whole, random = (
-                coverages_for_non_private(panel, "SCTD", epsilon, randomized=flag).mean()
+                coverages_for_non_private(trained, "SCTD", epsilon, randomized=flag).mean()
                 for flag in (False, True)
             )
-            score = panel.predictions["SCTD", epsilon].score
+            score = trained.predictions["SCTD", epsilon].score
             group = max(np.unique(s, return_counts=True)[1].max() / len(s) for s in score)
             rows.append((name, epsilon, whole, random, group))
     return pd.DataFrame(rows, columns=["model", "epsilon", "whole", "random", "largest group"])
 
 
-def mean_curve(panel: Panel, method: str, epsilon: float) -> tuple[npt.NDArray, npt.NDArray]:
+def mean_curve(
+    trained: Experiments, method: str, epsilon: float
+) -> tuple[npt.NDArray, npt.NDArray]:
     """Coverage, and selective accuracy averaged over seeds."""
-    found = panel.predictions[method, epsilon]
+    found = trained.predictions[method, epsilon]
     n = found.correct.shape[1]
     curves = found.by_seed(lambda c, s: accuracy_coverage(c, s).accuracy)
     return np.arange(1, n + 1) / n, curves.mean(axis=0)
@@ -194,28 +199,30 @@ def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
 # ------------------------------------------------------------------------------- claims of trends
 
 
-def score_gap(panel: Panel, method: str, epsilon: float) -> Mean:
+def score_gap(trained: Experiments, method: str, epsilon: float) -> Mean:
     """A method's mean score minus SCTD's, over trainings and points.
 
     SelectiveNet, which has no score at every coverage, is compared over seeds alone.
     """
     if method == "SN":
-        gaps = normalized_scores(panel, "SN", epsilon) - normalized_scores(panel, "SCTD", epsilon)
+        gaps = normalized_scores(trained, "SN", epsilon) - normalized_scores(
+            trained, "SCTD", epsilon
+        )
         return mean_over_seeds(gaps) if len(gaps) > 1 else Mean(float(gaps[0]), 0.0, math.inf)
-    return _difference(panel.predictions[method, epsilon], panel.predictions["SCTD", epsilon])
+    return _difference(trained.predictions[method, epsilon], trained.predictions["SCTD", epsilon])
 
 
-def sctd_against_best(panel: Panel, epsilon: float) -> tuple[str, Mean]:
+def sctd_against_best(trained: Experiments, epsilon: float) -> tuple[str, Mean]:
     """The best of P1's other methods at a budget, and its mean score minus SCTD's."""
-    others = [m for m in p1_methods(panel) if m != "SCTD"]
-    means = [normalized_scores(panel, m, epsilon).mean() for m in others]
+    others = [m for m in p1_methods(trained) if m != "SCTD"]
+    means = [normalized_scores(trained, m, epsilon).mean() for m in others]
     best = others[first_smallest(means)]
-    return best, score_gap(panel, best, epsilon)
+    return best, score_gap(trained, best, epsilon)
 
 
-def area_growth(panel: Panel, method: str) -> Mean:
+def area_growth(trained: Experiments, method: str) -> Mean:
     """Mean score of a method at the smallest budget minus that without privacy."""
-    a, b = (panel.predictions[method, end(panel.settings.epsilons)] for end in (min, max))
+    a, b = (trained.predictions[method, end(trained.settings.epsilons)] for end in (min, max))
     return _difference(a, b)
 
 
@@ -232,13 +239,13 @@ def best_methods(table: pd.DataFrame) -> dict[float, str]:
     }
 
 
-def wins_with_ties_broken(panel: Panel) -> int:
+def wins_with_ties_broken(trained: Experiments) -> int:
     """At how many budgets SCTD, ties broken by SR, has a lower mean score than all of P1's."""
     count = 0
-    for epsilon in panel.settings.epsilons:
-        best = min(normalized_scores(panel, m, epsilon).mean() for m in p1_methods(panel))
+    for epsilon in trained.settings.epsilons:
+        best = min(normalized_scores(trained, m, epsilon).mean() for m in p1_methods(trained))
         # Lower by more than rounding: a method that ranks alike is no loser.
-        ours = normalized_scores(panel, "SCTD, ties by SR", epsilon).mean()
+        ours = normalized_scores(trained, "SCTD, ties by SR", epsilon).mean()
         count += ours < best * (1 - ROUNDING)
     return int(count)
 
@@ -280,13 +287,13 @@ def rank_agreement(labels: npt.ArrayLike, k: float) -> float:
     return float(stats.kendalltau(first[moved], second[moved]).statistic)
 
 
-def checkpoint_sensitivity(panel: Panel) -> pd.DataFrame:
+def checkpoint_sensitivity(trained: Experiments) -> pd.DataFrame:
     """SCTD by form, weighting, spacing of checkpoints, and how ties are broken."""
     rows = []
-    places = itertools.product(panel.checkpoints, ("equation", "algorithm"), KS, SPACINGS)
+    places = itertools.product(trained.checkpoints, ("equation", "algorithm"), KS, SPACINGS)
     for epsilon, form, k, spacing in places:
-        response = panel.predictions["SR", epsilon]
-        chosen = panel.checkpoints[epsilon][:, ::-1][:, ::spacing][:, ::-1]  # the last one stays
+        response = trained.predictions["SR", epsilon]
+        chosen = trained.checkpoints[epsilon][:, ::-1][:, ::spacing][:, ::-1]  # the last one stays
         found = []
         for c, r, labels in zip(response.correct, response.score, chosen, strict=True):
             score = scores.sctd(labels, k, form)
@@ -303,7 +310,7 @@ def checkpoint_sensitivity(panel: Panel) -> pd.DataFrame:
                 "epsilon": epsilon,
                 "form": form,
                 "k": k,
-                "spacing": spacing * panel.settings.training.checkpoint_every,
+                "spacing": spacing * trained.settings.training.checkpoint_every,
                 "checkpoints": chosen.shape[1],
                 **{name: np.mean([one[name] for one in found]) for name in found[0]},
             }
@@ -311,13 +318,13 @@ def checkpoint_sensitivity(panel: Panel) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def regularization(panel: Panel) -> pd.DataFrame:
+def regularization(trained: Experiments) -> pd.DataFrame:
     """Scores with and without the entropy regularization, by budget."""
     names = [name + end for name in ("SR", "SCTD") for end in ("", ", no entropy")]
     return pd.DataFrame(
         {"epsilon": epsilon}
-        | {name: normalized_scores(panel, name, epsilon).mean() for name in names}
-        for epsilon in panel.settings.epsilons
+        | {name: normalized_scores(trained, name, epsilon).mean() for name in names}
+        for epsilon in trained.settings.epsilons
     )
 
 
@@ -401,35 +408,35 @@ def bound_reached(
     return curves, largest
 
 
-def spent_after(panel: Panel, epsilon: float, step: int) -> float:
+def spent_after(trained: Experiments, epsilon: float, step: int) -> float:
     """What a plain model for a budget has spent after some of its steps."""
-    n, noise = panel.settings.data.train, panel.privacy.set_index(["family", "epsilon"])
+    n, noise = trained.settings.data.train, trained.privacy.set_index(["family", "epsilon"])
     multiplier = noise.loc[("plain", epsilon), "noise_multiplier"]
-    sampled = SampledGaussian(panel.settings.training.batch_size / n, multiplier, step)
+    sampled = SampledGaussian(trained.settings.training.batch_size / n, multiplier, step)
     return PrivacyLedger((sampled,)).epsilon(1 / n)
 
 
-def early_stopping(panel: Panel) -> pd.DataFrame:
+def early_stopping(trained: Experiments) -> pd.DataFrame:
     """Privacy that accuracy-aligned models have spent (P1, section 3.4).
 
     The less private models are stopped at the first checkpoint at which they are, on average over
     seeds, as accurate as the most private one in the end; where they never are, not at all.
     """
-    finite = [e for e in panel.settings.epsilons if math.isfinite(e)]
-    target = full_accuracies(panel, "SR", min(finite)).mean()
+    finite = [e for e in trained.settings.epsilons if math.isfinite(e)]
+    target = full_accuracies(trained, "SR", min(finite)).mean()
     rows = []
     for epsilon in finite:
-        accuracy = (panel.checkpoints[epsilon] == panel.labels).mean((0, 2))
+        accuracy = (trained.checkpoints[epsilon] == trained.labels).mean((0, 2))
         reached = accuracy >= target * (1 - ROUNDING)
         stops = reached.any() and epsilon != min(finite)
         place = int(np.argmax(reached)) if stops else len(accuracy) - 1
-        step = panel.settings.training.checkpoint_steps[place]
-        spent = spent_after(panel, epsilon, step)
+        step = trained.settings.training.checkpoint_steps[place]
+        spent = spent_after(trained, epsilon, step)
         rows.append((epsilon, accuracy[place], step, spent, spent / epsilon))
     return pd.DataFrame(rows, columns=["epsilon", "aligned accuracy", "step", "spent", "share"])
 
 
-def metric_table(panel: Panel) -> pd.DataFrame:
+def metric_table(trained: Experiments) -> pd.DataFrame:
     """Four metrics side by side: normalized score, E-AURC, AURC and AUGRC, means over seeds."""
     metrics = {
         "normalized": areas.normalized_score,
@@ -437,11 +444,11 @@ def metric_table(panel: Panel) -> pd.DataFrame:
         "AURC": areas.aurc,
         "AUGRC": areas.augrc,
     }
-    methods = [m for m in p1_methods(panel) if m != "SN"]
+    methods = [m for m in p1_methods(trained) if m != "SN"]
     return pd.DataFrame(
         {"method": method, "epsilon": epsilon}
-        | {n: panel.predictions[method, epsilon].by_seed(f).mean() for n, f in metrics.items()}
-        for method, epsilon in itertools.product(methods, panel.settings.epsilons)
+        | {n: trained.predictions[method, epsilon].by_seed(f).mean() for n, f in metrics.items()}
+        for method, epsilon in itertools.product(methods, trained.settings.epsilons)
     )
 
 
@@ -469,12 +476,12 @@ def _needed(pair: Sequence[np.ndarray], difference: float) -> float:
         return math.inf
 
 
-def needed_points(panel: Panel) -> pd.DataFrame:
+def needed_points(trained: Experiments) -> pd.DataFrame:
     """Evaluation points that tell each method from SR (power 80%, level 5%)."""
     rows = []
-    methods = [m for m in p1_methods(panel) if m not in ("SR", "SN")]
-    for method, epsilon in itertools.product(methods, panel.settings.epsilons):
-        a, b = panel.predictions[method, epsilon], panel.predictions["SR", epsilon]
+    methods = [m for m in p1_methods(trained) if m not in ("SR", "SN")]
+    for method, epsilon in itertools.product(methods, trained.settings.epsilons):
+        a, b = trained.predictions[method, epsilon], trained.predictions["SR", epsilon]
         score = areas.normalized_score
         typical = float((a.by_seed(score) - b.by_seed(score)).mean())
         error = a.by_seed(lambda c, s: estimate(c, s).standard_error).mean()
@@ -489,14 +496,14 @@ def needed_points(panel: Panel) -> pd.DataFrame:
 # ------------------------------------------------------------------------------- what was trained
 
 
-def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
+def chosen_rates(models: Mapping[str, Experiments]) -> pd.DataFrame:
     """Learning rate and validation accuracy, "rate (accuracy)", by model, family and budget.
 
     A star marks the smallest and the largest of several rates: a better one may lie beyond.
     """
     rows = []
-    for model, panel in panels.items():
-        for family, places in panel.rates.groupby("family", sort=False):
+    for model, trained in models.items():
+        for family, places in trained.rates.groupby("family", sort=False):
             row = {"model": model, "family": family}
             for epsilon, tried in places.groupby("epsilon", sort=False):
                 [chosen] = tried[tried["chosen"]].itertuples()
@@ -507,16 +514,16 @@ def chosen_rates(panels: Mapping[str, Panel]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def budget_cells(panel: Panel) -> pd.DataFrame:
-    """Noise and privacy spent, by family and budget; see ``Panel``."""
-    finite = panel.privacy[np.isfinite(panel.privacy["epsilon"])]
+def budget_cells(trained: Experiments) -> pd.DataFrame:
+    """Noise and privacy spent, by family and budget; see ``Experiments``."""
+    finite = trained.privacy[np.isfinite(trained.privacy["epsilon"])]
     return finite.drop_duplicates(["models", "epsilon"])[
         ["family", "models", "epsilon", "noise_multiplier", "each", "spent"]
     ]
 
 
-def describe(settings: PanelSettings) -> str:
-    """One sentence on what the panel trained."""
+def describe(settings: ExperimentSettings) -> str:
+    """One sentence on what was trained."""
     training, n = settings.training, settings.data.train
     name = {"linear": "linear models"}.get(training.model.name, training.model.name)
     if training.model.name == "mlp":
@@ -529,9 +536,9 @@ def describe(settings: PanelSettings) -> str:
     )
 
 
-def p1_methods(panel: Panel) -> list[str]:
-    """The methods of P1 that a panel has, in the order of its tables."""
-    have = {*panel.methods, *(["SN"] if panel.selective else [])}
+def p1_methods(trained: Experiments) -> list[str]:
+    """The methods of P1 that some experiments have, in the order of its tables."""
+    have = {*trained.methods, *(["SN"] if trained.selective else [])}
     return [m for m in P1_METHODS if m in have]
 
 

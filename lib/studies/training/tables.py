@@ -139,7 +139,7 @@ def budget_rules(
 
 
 def p1_panel() -> pd.DataFrame:
-    """P1's panel: a row per data set, with privacy and without; gradients of one example.
+    """P1's experiments: a row per data set, with privacy and without; gradients of one example.
 
     14 trainings of 200 epochs for each of five seeds, at three private budgets and one without.
     """
@@ -175,7 +175,7 @@ def makespan(durations: Sequence[float], workers: int) -> float:
 
 
 def panel_table(workers: Sequence[int]) -> pd.DataFrame:
-    """P1's whole panel on paper: GPU-hours, and days by number of workers."""
+    """P1's experiments on paper: GPU-hours, and days by number of workers."""
     spec = ModelSpec("resnet18", inputs=(3, 32, 32), classes=10)
     flops, parameters = forward_flops(spec), parameter_count(spec)
     rows = []

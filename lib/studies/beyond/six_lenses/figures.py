@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from lib import selective
 from lib.plot import COLOURS, MARKERS, new_figure
-from lib.studies.beyond.six_lenses.evidence import LabelEvidence, RecordAudit
+from lib.studies.beyond.six_lenses.lens_audits import LabelEvidence, RecordAudit
 from lib.studies.beyond.six_lenses.views import DROP, Abstention
 
 

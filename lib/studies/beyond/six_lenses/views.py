@@ -12,8 +12,8 @@ from scipy import special, stats
 
 from lib import selective
 from lib.runs import run_all
-from lib.studies.beyond.six_lenses.evidence import ledger_of
-from lib.studies.beyond.six_lenses.jobs import Classifiers
+from lib.studies.beyond.six_lenses.lens_audits import ledger_of
+from lib.studies.beyond.six_lenses.lens_jobs import Classifiers
 from lib.studies.beyond.six_lenses.settings import LensSettings
 from lib.studies.counterfactual import scenarios
 from lib.studies.counterfactual.simulation import share_interval
@@ -32,7 +32,7 @@ class Classified:
 
     settings: LensSettings  # What was trained
     shifts: tuple[tuple[str, float], ...]  # Kinds and severities
-    # Of :class:`lib.studies.beyond.six_lenses.jobs.Classifiers`; the private model comes first
+    # Of :class:`lib.studies.beyond.six_lenses.lens_jobs.Classifiers`; the private model comes first
     arrays: Mapping[str, npt.NDArray]
     # What the private training spent, as it was recorded when it was trained
     privacy: Mapping[str, Any]

@@ -16,11 +16,11 @@ from lib.privacy.accounting import label_guarantee
 from lib.runs import run_all
 from lib.studies.audit import system
 from lib.studies.audit.system import ATTACKS, AuditResult, AuditSettings, attacked
-from lib.studies.beyond.six_lenses.jobs import RecordTrainings
+from lib.studies.beyond.six_lenses.lens_jobs import RecordTrainings
 from lib.studies.beyond.six_lenses.settings import LensSettings
 from lib.studies.canaries.draws import CanaryDraw, canary_labels
-from lib.studies.canaries.system import MechanismResult, _seed
-from lib.studies.canaries.system import require_consistent as require_consistent_labels
+from lib.studies.canaries.mechanisms import MechanismResult, _seed
+from lib.studies.canaries.mechanisms import require_consistent as require_consistent_labels
 from lib.training import LabelTrainings, TrainingConfig, plan
 
 #: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters

@@ -143,7 +143,7 @@ class RecordTrainings(OnData):
     config: TrainingConfig
     data: DataSpec  # All training points are in; the record comes on top
     n_models: int  # How many
-    # Of the record, a checkerboard (:func:`lib.studies.beyond.six_lenses.jobs.checkerboard`)
+    # Of the record, a checkerboard (:func:`lib.studies.beyond.six_lenses.lens_jobs.checkerboard`)
     label: int = 0
     seed: int = 0  # Of the coins
     chunk: int = 100  # Models trained between two saves of the state

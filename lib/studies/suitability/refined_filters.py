@@ -17,7 +17,7 @@ from lib.studies.suitability.experiment import (
     is_suitable,
     over_tasks,
 )
-from lib.studies.suitability.panel import StudyRun, load_study
+from lib.studies.suitability.study_runs import StudyRun, load_study
 from lib.suitability.estimator import CorrectnessEstimator, standardiser
 from lib.suitability.filter import Array, welch_decision
 from lib.suitability.refined import RefinedFilter

@@ -18,7 +18,7 @@ from lib.data import available, load_cifar_labels, split_rows
 from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, log_odds, risk_areas
-from lib.studies.interplay.panel import PanelSettings, scaled
+from lib.studies.interplay.experiments import ExperimentSettings, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
 
@@ -32,7 +32,7 @@ _HELD_OUT = 10_000  # training images that people judge
 class GapStudy:
     """What is trained, and who judges."""
 
-    panel: PanelSettings  # of which the plain family is trained
+    experiments: ExperimentSettings  # of which the plain family is trained
     rate: float  # learning rate under privacy
     free_rate: float  # and without
     flip: float  # probability that a label is replaced by another one
@@ -43,18 +43,18 @@ class GapStudy:
         """The trainings by budget."""
         rates = {
             place: self.rate if math.isfinite(place[1]) else self.free_rate
-            for place in self.panel.places
+            for place in self.experiments.places
         }
         points = "validation" if self.people else "test"
-        found = self.panel.trainings(rates)
+        found = self.experiments.trainings(rates)
         return {epsilon: replace(job, points=points) for (_, epsilon), job in found.items()}
 
 
-def with_people(panel: PanelSettings) -> PanelSettings:
+def with_people(experiments: ExperimentSettings) -> ExperimentSettings:
     """The same with as many points held out of the training as people's labels are read of."""
-    data = panel.data
+    data = experiments.data
     left = data.train - (_HELD_OUT - data.validation)
-    return replace(panel, data=replace(data, train=left, validation=_HELD_OUT))
+    return replace(experiments, data=replace(data, train=left, validation=_HELD_OUT))
 
 
 def people_judge(labels: str, dataset: str) -> bool:
@@ -72,7 +72,7 @@ def train(study: GapStudy) -> tuple[np.ndarray, dict[float, np.ndarray]]:
 
 def noisy_labels(study: GapStudy, labels: np.ndarray, classes: int) -> tuple[np.ndarray, ...]:
     """A row of labels for each seed, and the probability of each label given the clean one."""
-    seeds = study.panel.n_seeds
+    seeds = study.experiments.n_seeds
     if not study.people:
         rng = np.random.default_rng([study.seed, 27])
         flipped = rng.random((seeds, len(labels))) < study.flip
@@ -81,7 +81,7 @@ def noisy_labels(study: GapStudy, labels: np.ndarray, classes: int) -> tuple[np.
         np.fill_diagonal(table, 1 - study.flip)
         return noisy, table
     said = [load_cifar_labels("cifar10", f"random_label{k}") for k in (1, 2, 3)]
-    clean, data = load_cifar_labels("cifar10"), study.panel.data
+    clean, data = load_cifar_labels("cifar10"), study.experiments.data
     sizes = {"train": data.train, "validation": data.validation}  # public ones are drawn later
     held = np.sort(split_rows(len(clean), data.seed, sizes)["validation"])
     if (clean[held] != labels).any():
@@ -104,7 +104,7 @@ def take_apart(
     classes = next(iter(logits.values())).shape[-1]
     noisy, table = noisy_labels(study, labels, classes)
     rows = []
-    for epsilon, seed in itertools.product(logits, range(study.panel.n_seeds)):
+    for epsilon, seed in itertools.product(logits, range(study.experiments.n_seeds)):
         z = logits[epsilon][seed]
         p = special.softmax(z, axis=-1)
         said, score, order = p.argmax(-1), p.max(-1), log_odds(logits=z)

@@ -1,4 +1,4 @@
-"""P1's panel: every method at every budget, trained, tuned and ranked under one roof.
+"""P1's trained: every method at every budget, trained, tuned and ranked under one roof.
 
 A *family* is a way of training; several methods score the same models.  Trainings are jobs of
 :mod:`lib.runs`: stored, resumed, spread over workers.
@@ -67,8 +67,8 @@ P1_METHODS = ("SR", "SAT", "MCDO", "DE", "SCTD", "SN")
 
 
 @dataclass(frozen=True)
-class PanelSettings:
-    """What the panel trains."""
+class ExperimentSettings:
+    """What is trained."""
 
     data: DataSpec  # With validation points, to choose learning rates on
     # Of all families, which add head, dropout and objective of their own; budgets, learning rates
@@ -193,7 +193,7 @@ class PanelSettings:
     def trainings(
         self, rates: Mapping[tuple[str, float], float]
     ) -> dict[tuple[str, float], ManyTrainings]:
-        """The panel's trainings, with the rates that were chosen."""
+        """The final training runs, with the rates that were chosen."""
         return {
             (f, e): ManyTrainings(
                 self.configs(f, e, rates[f, e]),
@@ -269,7 +269,7 @@ class PanelSettings:
         return 2 * needed
 
     def _seed(self, family: str, epsilon: float, k: int, m: int) -> int:
-        """All different: no two models of a panel share their noise."""
+        """All different: no two models share their noise."""
         place = 10 * list(FAMILIES).index(family) + self.epsilons.index(epsilon)
         return 10_000 * place + 100 * k + m
 
@@ -304,10 +304,10 @@ class Predictions:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
-    """The trained panel."""
+class Experiments:
+    """The trained trained."""
 
-    settings: PanelSettings  # What was trained
+    settings: ExperimentSettings  # What was trained
     labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points
     predictions: Mapping[tuple[str, float], Predictions]  # Of every method but SelectiveNet
     selective: Mapping[float, Predictions]  # SelectiveNet's: arrays of shape (seeds, coverages, n)
@@ -328,8 +328,8 @@ class Panel:
         return list(dict.fromkeys(method for method, _ in self.predictions))
 
 
-def run_panel(settings: PanelSettings) -> Panel:
-    """Tune, train and score the panel; what is stored already is read."""
+def run_experiments(settings: ExperimentSettings) -> Experiments:
+    """Tune, train and score everything; what is stored already is read."""
     tried, tuned = _search(settings)
     table = _rates(settings, tried)
     chosen = {(r.family, r.epsilon): r.rate for r in table[table["chosen"]].itertuples()}
@@ -354,7 +354,7 @@ def run_panel(settings: PanelSettings) -> Panel:
     predictions = dict(sorted(predictions.items(), key=lambda item: order[item[0][0]]))
     seconds = _seconds([*tuned, *runs.values()])
     spent = pd.DataFrame(spent)
-    return Panel(settings, labels, predictions, selective, checkpoints, table, spent, seconds)
+    return Experiments(settings, labels, predictions, selective, checkpoints, table, spent, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,19 +376,19 @@ def _run(jobs: Mapping[Any, ManyTrainings]) -> dict[Any, StoredRun]:
     return {place: runs[place] for place in jobs}
 
 
-def run_imbalance(panel: Panel, keep: Sequence[float], n_seeds: int) -> Imbalance:
+def run_imbalance(trained: Experiments, keep: Sequence[float], n_seeds: int) -> Imbalance:
     """Train the plain family with fewer and fewer examples of class 0, at most `n_seeds` times."""
-    settings = panel.settings
-    table = panel.rates[panel.rates["chosen"] & (panel.rates["family"] == "plain")]
+    settings = trained.settings
+    table = trained.rates[trained.rates["chosen"] & (trained.rates["family"] == "plain")]
     rates = dict(zip(table["epsilon"], table["rate"], strict=True))
     runs = _run(settings.with_rare_class(keep, n_seeds, rates))
     predictions = {}
     for place, run in runs.items():
         odds = np.stack([scores.log_odds(logits=z) for z in run.arrays["logits"]])
-        predictions[place] = Predictions(run.arrays["logits"].argmax(-1) == panel.labels, odds)
+        predictions[place] = Predictions(run.arrays["logits"].argmax(-1) == trained.labels, odds)
     left = {p0: runs[p0, settings.epsilons[0]].metrics["models"][0]["rare_examples"] for p0 in keep}
     seconds = _seconds(runs.values())
-    return Imbalance(tuple(keep), settings.epsilons, panel.labels, predictions, left, seconds)
+    return Imbalance(tuple(keep), settings.epsilons, trained.labels, predictions, left, seconds)
 
 
 def _seconds(runs: Iterable[StoredRun]) -> float:
@@ -396,7 +396,7 @@ def _seconds(runs: Iterable[StoredRun]) -> float:
 
 
 def _score(
-    family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: PanelSettings
+    family: str, arrays: Mapping[str, np.ndarray], labels: np.ndarray, settings: ExperimentSettings
 ) -> dict[str, Predictions]:
     p = special.softmax(arrays["logits"].astype(float), axis=-1)
     if family.startswith("DE"):
@@ -460,7 +460,7 @@ def scaled(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
 
 
 def _spent(
-    family: str, epsilon: float, run: StoredRun, settings: PanelSettings
+    family: str, epsilon: float, run: StoredRun, settings: ExperimentSettings
 ) -> dict[str, object]:
     several = {"DE": settings.members, "SN": len(settings.coverages)}
     models = several.get(family.split()[0], 1)
@@ -503,7 +503,7 @@ def decide(tried: Tried) -> float:
     return rates[first_largest([np.mean(tried[rate]) for rate in rates])]
 
 
-def _search(settings: PanelSettings) -> tuple[dict[Any, Tried], list[StoredRun]]:
+def _search(settings: ExperimentSettings) -> tuple[dict[Any, Tried], list[StoredRun]]:
     accuracies: dict[Search, Tried] = {}
     tried: dict[tuple[str, float], Tried] = {}
     runs: list[StoredRun] = []
@@ -548,7 +548,7 @@ def _reached(job: ManyTrainings, run: StoredRun) -> list[float]:
     return selective_net_curve(z.argmax(-1) == run.arrays["labels"], odds, targets).tolist()
 
 
-def _rates(settings: PanelSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:
+def _rates(settings: ExperimentSettings, tried: Mapping[tuple[str, float], Tried]) -> pd.DataFrame:
     rows = []
     for family, epsilon in settings.places:
         each = tried.get((family, epsilon), {rate: [] for rate in settings.rates_at(epsilon)})

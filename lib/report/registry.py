@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from lib.report import abstention, audit, selective, services, suitability
-from lib.report.analysis import ANALYSES, Analysis, Settings, check
 from lib.report.predictions import ModelPredictions
+from lib.report.types import ANALYSES, Analysis, Settings, check
 
 
 class _Entry(NamedTuple):
