@@ -1,8 +1,6 @@
 """Abstaining classifiers of real images: what they saw, how they abstain, what intervals hold."""
 
-import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,15 +8,7 @@ from scipy import stats
 
 from lib import data
 from lib.studies.counterfactual import scenarios
-from lib.studies.counterfactual.scenarios import (
-    ScenarioRuns,
-    Sizes,
-    draws_table,
-    image_evaluation,
-    run_scenario,
-    scenario_table,
-    scenarios_of,
-)
+from lib.studies.counterfactual.scenarios import Sizes, image_evaluation, run_scenario, scenarios_of
 
 TEN, PAIR = (scenarios_of("digits", pair) for pair in (False, True))
 
@@ -149,52 +139,3 @@ def test_scenarios(scenario, ten, pair, compared):
     assert found["known_low"] == pytest.approx(influence.mean() - half, abs=1e-12)
     assert found["known_high"] == pytest.approx(influence.mean() + half, abs=1e-12)
     assert found["known_covers"] == (found["known_low"] <= found["oracle"] <= found["known_high"])
-
-
-def test_a_job_is_its_draws():
-    job = ScenarioRuns("digits", True, "linear", Sizes(500, 250), 2, 7)
-    outcome = job.execute(None)
-    evaluation = image_evaluation("digits", True, Sizes(500, 250), 7)
-    for (k, scenario), draw in itertools.product(enumerate(PAIR), range(2)):
-        rng = np.random.default_rng([7, draw])
-        one = run_scenario(evaluation, scenario, "linear", rng=rng)
-        for key, value in one.items():
-            np.testing.assert_equal(outcome.arrays[key][k, draw], float(value))
-    for base, p in evaluation.probabilities.items():
-        share = np.mean(p.argmax(axis=1) == evaluation.labels)
-        assert outcome.metrics["accuracy"][base] == pytest.approx(share)
-
-
-def test_table_of_known_draws():
-    """Counts of results that were made up."""
-    job = ScenarioRuns("cifar10", False, "super", Sizes(100, 90, 50, 1), 4, 0)
-    arrays = {
-        "covers": [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 0]],
-        "known_covers": [[math.nan] * 4, [1, 1, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]],
-        "rejects": [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 1, 1]],
-        "warned": [[1, 0, 1, 0], *[[0, 0, 0, 0]] * 3],
-        "value": [[1, 2, 3, 4]] * 4,
-        "oracle": [[1, 1, 1, 1]] * 4,
-        "low": [[0, 0, 0, 0]] * 4,
-        "high": [[2, 2, 2, 6]] * 4,
-        "coverage_a": [[0.5] * 4] * 4,
-        "coverage_b": [[0.25] * 4] * 4,
-        "selective": [[-1] * 4] * 4,
-    }
-    run = SimpleNamespace(
-        arrays={key: np.array(values, dtype=float) for key, values in arrays.items()},
-        metrics={"points": 90},
-    )
-    table = draws_table([(job, run)])
-    assert table["missed"].tolist() == [3, 0, 4, 1]
-    np.testing.assert_array_equal(table["missed, known"], [math.nan, 1, 0, 2])
-    assert table["rejected"].tolist() == [0, 2, 4, 3]
-    assert table["warned"].tolist() == [2, 0, 0, 0]
-    assert table["mean error"].tolist() == [1.5] * 4
-    assert table["mean width"].tolist() == [3.0] * 4
-    first = scenario_table([(job, run)])
-    numbers = ["coverage A", "coverage B", "selective difference", "true difference", "low", "high"]
-    assert first.loc[0, numbers].tolist() == [0.5, 0.25, -1, 1, 0, 2]
-    assert first["rejects 0"].tolist() == ["no", "yes", "yes", "no"]
-    assert first["covers truth"].tolist() == ["yes", "yes", "no", "yes"]
-    assert first["warned"].tolist() == ["yes", "no", "no", "no"]

@@ -7,20 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.counterfactual import ESTIMATORS
-from lib.runs import Outcome, RunStore, run_all
 from lib.studies.counterfactual.classifiers import simulate, true_difference
-from lib.studies.counterfactual.simulation import (
-    Repetitions,
-    repetitions,
-    run_cells,
-    share_interval,
-    two_share_z,
-)
+from lib.studies.counterfactual.simulation import repetitions, share_interval, two_share_z
 
 POINTS = 200_000
-Z = 1.959963984540054
-DR, IPW, PLUG_IN = (ESTIMATORS.index(name) for name in ("dr", "ipw", "plug-in"))
 DRAWS = [("curved", 0.05, 0.0), ("shifted", 0.3, 0.35)]
 
 
@@ -28,12 +18,6 @@ DRAWS = [("curved", 0.05, 0.0), ("shifted", 0.3, 0.35)]
 def large(request):
     experiment, epsilon, shift = request.param
     return request.param, simulate(POINTS, experiment, epsilon, shift, rng=11)
-
-
-@pytest.fixture
-def runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    return RunStore()
 
 
 def arrays(job):
@@ -148,50 +132,6 @@ def test_a_repetition_has_the_same_data_however_jobs_are_cut_and_whatever_the_le
         stream = np.random.SeedSequence([2, k]).spawn(1)[0]
         drawn = simulate(100, rng=np.random.default_rng(stream))
         assert drawn.oracle_difference == whole["oracle"][0, k]
-
-
-def run_here(cells, store):
-    """One after the other: a single missing job is run in this process."""
-    for jobs in cells.values():
-        for job in jobs:
-            run_all([job], store=store)
-
-
-def test_tables_of_known_results(runs, monkeypatch):
-    """Four repetitions, in two jobs, whose intervals hold or miss by construction."""
-    truth = true_difference("shifted", 0.4)
-    half = 0.1  # of the interval
-    value, oracle = np.zeros((1, 4, 3)), np.zeros((1, 4))
-    # Holds both; misses the sample's; the population's; both. The latter two hold zero.
-    value[0, :, DR] = [truth, truth + 0.05, truth - 0.15, 0.01]
-    oracle[0] = [truth + 0.09, truth - 0.06, truth - 0.1, truth]
-    value[0, :, IPW] = [0.099, 0.101, -0.099, -0.101]  # zero: held, not, held, not
-    value[0, :, PLUG_IN] = truth + 1
-    stderr = np.full((1, 4, 3), half / Z)
-
-    def made(self, checkpoint):
-        rows = slice(self.first, self.first + self.count)
-        given = {"value": value, "stderr": stderr, "oracle": oracle}
-        return Outcome({name: array[:, rows] for name, array in given.items()}, {})
-
-    monkeypatch.setattr(Repetitions, "execute", made)
-    jobs = [Repetitions("shifted", 0.2, (0.4,), 100, "linear", k, 2, 0) for k in (0, 2)]
-    run_here({"x": jobs}, runs)
-    table = run_cells({"x": jobs}).set_index("estimator")
-    for name, expected in (("cell", "x"), ("learner", "linear"), ("n", 100), ("epsilon", 0.2)):
-        assert set(table[name]) == {expected}
-    assert set(table["shift"]) == {0.4}
-    columns = ["miscovered", "population_miscovered", "rejected", "repetitions"]
-    assert table.loc["dr", columns].tolist() == [2, 2, 2, 4]
-    assert table.loc["ipw", "rejected"] == 2
-    assert table.loc["plug-in", columns].tolist() == [4, 4, 4, 4]
-    shares = ["miscoverage", "population_miscoverage", "power"]
-    assert table.loc["dr", shares].tolist() == [0.5] * 3
-    assert table.loc["plug-in", "bias"] == pytest.approx(1)
-    assert table.loc["plug-in", "spread"] == pytest.approx(0)
-    assert table.loc["ipw", "spread"] == pytest.approx(np.std(value[0, :, IPW]))
-    assert table["width"].to_numpy() == pytest.approx(2 * half)
-    assert table["stderr"].to_numpy() == pytest.approx(half / Z)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])

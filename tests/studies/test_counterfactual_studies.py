@@ -3,31 +3,13 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from lib.counterfactual import confidence_sequence, influence_values
 from lib.studies.counterfactual.classifiers import simulate, true_difference
-from lib.studies.counterfactual.tables import claims_of_cells, oracle_nuisances, sequence_study
+from lib.studies.counterfactual.tables import oracle_nuisances, sequence_study
 
 Z = 1.959963984540054
-PREFIX = "P4-E1-"
-
-
-def rows_of(counts):
-    """Rows as of run_cells: (learner, estimator) to misses."""
-    return pd.DataFrame(
-        [
-            {
-                "learner": learner,
-                "estimator": estimator,
-                "repetitions": 200,
-                "miscovered": count,
-                "miscoverage": count / 200,
-            }
-            for (learner, estimator), count in counts.items()
-        ]
-    )
 
 
 @pytest.mark.parametrize(("experiment", "shift"), [("curved", 0.0), ("shifted", 0.3)])
@@ -49,27 +31,6 @@ def test_told_functions_are_the_true_ones(experiment, shift):
         assert abs((s - one.outcome)[one.outcome < 0.5].sum()) <= 4 * math.sqrt(
             0.15 * 0.85 * (one.outcome < 0.5).sum()
         )
-
-
-def test_claims_of_cells():
-    results = rows_of({("linear", "plug-in"): 200, ("linear", "ipw"): 100, ("forest", "dr"): 16})
-    reported = {
-        "P4-E1-linear-plug-in": (1.0, 0.0),
-        "P4-E1-linear-ipw": (0.5, 0.0),
-        "P4-E1-forest-dr": (0.054, 0.0),
-        "P4-E1-super-dr": (0.047, 0.0),
-        "P4-E1-super-plug-in": (0.906, 0.0),
-    }
-    found = claims_of_cells(results, reported, PREFIX)
-    assert list(found) == list(reported)
-    assert found["P4-E1-linear-plug-in"] == (0.0, 1.0, 200)
-    assert found["P4-E1-linear-ipw"] == (0.0, 0.5, 200)
-    pooled = (16 + 54) / 1200
-    z = 0.026 / math.sqrt(pooled * (1 - pooled) * (1 / 200 + 1 / 1000))
-    assert found["P4-E1-forest-dr"] == pytest.approx((z, 0.08, 200))
-    for estimator in ("dr", "plug-in"):
-        assert found[f"P4-E1-super-{estimator}"] == "no repetitions with super in this profile"
-    assert claims_of_cells(results, {}, PREFIX) == {}
 
 
 def test_sequence_study_by_hand():

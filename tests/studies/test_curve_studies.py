@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from chapter_cells import names_of
 from scipy import stats
 
 from lib.audit import attack_curve, roc_counts
-from lib.book.chapters import profile_parameters
 from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, pate_epsilon, trade_off
 from lib.studies.audit.sanity import FAULTS, SanityCheck, sgd_scores
 from lib.studies.beyond import trade_offs
@@ -150,46 +148,3 @@ def test_pate_is_proven_what_its_accountant_says_without_the_votes():
     (row,) = trade_offs.curve_table([channel], 1e-5, 0.1).to_dict("records")
     assert row["attack"] == "none"
     assert row["TPR, proven"] > 0.1
-
-
-POINTS = {"fashion-mnist": 60_000, "cifar10": 50_000, "digits": 1200}
-
-
-@pytest.mark.parametrize("profile", ["quick", "standard", "gpu"])
-def test_the_picture_has_what_the_other_pages_train(profile):
-    """Points, samples, steps as in the other pages' parameters, and every page of them."""
-    params = Path(trade_offs.__file__).parents[3] / "params"
-    pages = ("training", "interplay", "choosing", "promise", "sctd_map", "six_lenses")
-    of = {page: profile_parameters(params, profile, page) for page in pages}
-
-    def of_images(page):
-        given = of[page]
-        points = POINTS[given["dataset"]] - 3000
-        batch = given["batch_size"]
-        steps = round(given.get("epochs", 0) * points / batch) or given["steps"]
-        return points, batch, steps
-
-    lenses, map_, panel = of["six_lenses"], of["sctd_map"], of_images("interplay")
-    n, trials = POINTS[map_["dataset"]], len(of["choosing"]["rates"])
-    size = lenses["batch_size"]
-    steps = round(lenses.get("epochs", 0) * lenses["points"] / size)
-    expected = {
-        "training": {(1000, of["training"]["batch_size"], of["training"]["steps"], 0.0)},
-        "panel": {(*panel, 0.0)},
-        "5 models": {(*panel[:2], 5 * panel[2], 0.0)},
-        f"{trials} trials": {(p, b, trials * t, 0.0) for p, b, t in [of_images("choosing")]},
-        "promise": {(*of_images("promise"), 0.0)},
-        "SCTD's map": {
-            (n, b, round(e * n / b), 0.0)
-            for b, e in zip(map_["batch_sizes"], map_["epochs"], strict=True)
-        },
-        "six lenses": {(lenses["points"], size, steps or lenses["steps"], lenses["delta"])},
-    }
-    own = profile_parameters(params, profile, "curves")
-    found = private_trainings(own)
-    for each in found:
-        row = (each.points, each.batch_size, each.steps, each.delta)
-        assert row in expected[each.name], each
-    missing = {*expected} - {each.name for each in found}
-    assert missing <= ({"promise"} if of_images("promise") == panel else set())
-    assert [e.epsilon for e in found if e.name == "panel"] == of["interplay"]["epsilons"]

@@ -16,8 +16,6 @@ from lib.studies.interplay.experiments import (
     ExperimentSettings,
     calibrated,
     decide,
-    leading,
-    middle,
     run_experiments,
 )
 from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
@@ -78,19 +76,6 @@ def test_models_of_one_method_keep_the_budget_together(panel):
     assert np.isinf(spent.loc[("plain", math.inf), "spent"])
 
 
-def test_selectivenet_is_tuned_where_it_answers_everything_and_spends_little_on_statistics():
-    n = SETTINGS.data.train
-    for epsilon in (3.0, 1.0):
-        needed = find_noise_multiplier(
-            epsilon, 1 / n, 64 / n, SETTINGS.training.steps, releases=len(SETTINGS.coverages)
-        )
-        for each in SETTINGS.tuning("SN", epsilon):
-            assert each.objective.coverage == 1.0
-            # 1 / s^2 = 1 / gradient^2 + 1 / statistic^2: 15% more noise for the gradients
-            gradient = (1 / needed**2 - 1 / each.objective.statistic_noise**2) ** -0.5
-            assert gradient / needed == pytest.approx(math.sqrt(4 / 3))
-
-
 def test_scores_are_those_of_models_trained_alone(panel):
     data = SETTINGS.data.load()
 
@@ -140,71 +125,12 @@ def test_decisions_between_rates_err_as_often_as_they_should():
         assert wrong == pytest.approx(error, abs=4 * math.sqrt(error * (1 - error) / n))
 
 
-@pytest.mark.parametrize(("shared", "most"), [(0.001, 0.65), (0.003, 0.85)])
-def test_two_rounds_lose_less_accuracy_than_one_training_a_rate(shared, most):
-    """Accuracies spread over trainings, and by points they share, which no training averages away.
-
-    0.0045 is the former on Fashion-MNIST, about 0.003 the latter. Simulated, three trainings lose
-    0.52 and 0.72 of what one does; the bounds allow for four standard errors of 10,000 draws.
-    """
-    rng, n, sd = np.random.default_rng(12), 10_000, 0.0045
-    true = {1.0: 0.83, 2.0: 0.845, 4.0: 0.852, 8.0: 0.855, 16.0: 0.848}
-    lost = {}
-    for trainings in (1, 3):
-        each = []
-        for _ in range(n):
-            seen = {rate: a + shared * rng.normal() for rate, a in true.items()}
-            tried = {rate: [a + sd * rng.normal()] for rate, a in seen.items()}
-            for rate in leading(tried):
-                tried[rate] += (seen[rate] + sd * rng.normal(size=trainings - 1)).tolist()
-            each.append(max(true.values()) - true[decide(tried)])
-        lost[trainings] = np.mean(each), np.std(each) / math.sqrt(n)
-    assert lost[3][0] < most * lost[1][0] - 4 * (lost[1][1] + lost[3][1])
-
-
-@pytest.mark.parametrize("low", [0, 2, 4])
-def test_a_search_that_stops_early_loses_no_accuracy(low):
-    """Against all rates, the best one anywhere between the ends; spread as of two rounds above."""
-    rng, n, sd = np.random.default_rng(13), 2000, 0.0045
-    curve = [0.40, 0.435, 0.46, 0.477, 0.47, 0.44, 0.40, 0.37, 0.33][low : low + 5]
-    true = dict(zip((0.5, 1.0, 2.0, 4.0, 8.0), curve, strict=True))
-    lost, number = {}, {}
-    for first in (0, 3):
-        each = []
-        for _ in range(n):
-            new, tried = middle(list(true), first), {}
-            while new:
-                tried |= {rate: [true[rate] + sd * rng.normal()] for rate in new}
-                new = [rate for rate in leading(tried, list(true)) if rate not in tried]
-            each.append((max(true.values()) - true[decide(tried)], len(tried)))
-        lost[first], number[first] = np.transpose(each)
-    error = math.hypot(*(np.std(each) / math.sqrt(n) for each in lost.values()))
-    assert np.mean(lost[3]) <= np.mean(lost[0]) + 4 * error
-    assert np.mean(number[3]) < 4.1
-
-
-def test_a_search_begins_in_the_middle():
-    found = [middle([1, 2, 3, 4], number) for number in (0, 1, 2, 3, 4, 9)]
-    assert found == [[1, 2, 3, 4], [2], [2, 3], [1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4]]
-
-
 def test_right_first_is_the_share_of_ordered_pairs():
     rng = np.random.default_rng(0)
     correct, score = rng.random(30) < 0.5, np.round(rng.random(30), 1)
     pairs = [(a > b) + 0.5 * (a == b) for a in score[correct] for b in score[~correct]]
     assert studies.right_first(correct, score) == pytest.approx(np.mean(pairs))
     assert math.isnan(studies.right_first(np.ones(3, bool), np.ones(3)))
-
-
-def test_early_stopping_spends_what_the_accountant_says(panel):
-    table = studies.early_stopping(panel).set_index("epsilon")
-    assert table.loc[1.0, "spent"] == pytest.approx(1.0, rel=0.02)
-    accuracies = (panel.checkpoints[3.0] == panel.labels).mean((0, 2))
-    target = panel.predictions["SR", 1.0].correct.mean()
-    place = int(table.loc[3.0, "step"] // 8) - 1
-    assert accuracies[place] >= target
-    assert (accuracies[:place] < target).all()
-    assert table.loc[3.0, "spent"] <= 3.0
 
 
 def test_closed_forms_and_bound():

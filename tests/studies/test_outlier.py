@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from lib.studies.interplay import outlier
-from lib.training import ModelSpec, TrainingConfig
 
 
 def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
@@ -14,39 +13,6 @@ def made(values, budgets=(math.inf, 7.0, 3.0, 1.0)):
     return outlier.OutlierStudy(
         budgets[: len(values)], values, values / 2, values / 4, np.zeros((2, 2)), values[:, :3]
     )
-
-
-def test_the_outlier_study_of_the_paper_by_default(monkeypatch):
-    """Figure 1: a thousand points and one around (10, 0), in batches of 128."""
-    seen = []
-    monkeypatch.setattr(outlier, "train_many", lambda *given: seen.append(given) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        outlier.run_outlier((math.inf, 1.0), 3, seed=0)
-    ((configs, data, inputs),) = seen
-    assert [(c.epsilon, c.seed) for c in configs] == [
-        *((math.inf, k) for k in range(3)),
-        *((1.0, k) for k in range(3, 6)),
-    ]
-    options = {"clipping_norm": 1.0, "batch_size": 128, "steps": 1600, "learning_rate": 1.0}
-    model = ModelSpec("linear", (2,), 2)
-    assert configs[3] == TrainingConfig(model, epsilon=1.0, seed=3, **options)
-    points = np.random.default_rng([0, 0x0071]).standard_normal((1001, 2))
-    points[1000, 0] += 10
-    assert data[0].inputs == pytest.approx(points, abs=1e-5)
-    assert inputs is data[0].inputs
-    assert data[0].targets.tolist() == [1] * 1000 + [0]
-
-
-def test_the_table_of_the_outlier():
-    study = made([[0.1, 0.4, 0.5], [0.6, 0.7, 0.8]])
-    table = outlier.outlier_table(study)
-    assert table["epsilon"].tolist() == [math.inf, 7.0]
-    assert table["wrong confidence"].tolist() == pytest.approx([1 / 3, 0.7])
-    # sd 0.2082 and 0.1 over the root of 3.
-    assert table["standard error"].tolist() == pytest.approx([0.120185, 0.057735], abs=1e-6)
-    assert table["outlier misclassified"].tolist() == pytest.approx([1 / 3, 1.0])
-    assert table["at a new outlier"].tolist() == pytest.approx([1 / 6, 0.35])
-    assert table["test accuracy"].tolist() == pytest.approx([1 / 12, 0.175])
 
 
 def test_growth_of_few_seeds_or_budgets():

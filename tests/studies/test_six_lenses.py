@@ -20,16 +20,8 @@ from lib.studies.beyond.six_lenses.lens_audits import (
     ledger_of,
 )
 from lib.studies.beyond.six_lenses.lens_jobs import RecordTrainings
-from lib.studies.beyond.six_lenses.views import (
-    abstention,
-    classify,
-    compare_answers,
-    suitability,
-    trained,
-)
+from lib.studies.beyond.six_lenses.views import abstention, classify
 from lib.studies.canaries.mechanisms import CanaryContradiction
-from lib.suitability import SuitabilityFilter, signals
-from lib.training import train_many
 
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
@@ -64,63 +56,6 @@ def broken(store):
 @pytest.fixture(scope="module")
 def right(store):
     return audit_record(small(), 40, 240)
-
-
-def test_one_configuration_everywhere():
-    settings = small()
-    private = settings.config()
-    for purpose in ("audit", "fault", "canaries"):
-        assert replace(settings.config(purpose), seed=private.seed) == private
-    plain = settings.config("plain")
-    assert not plain.private
-    assert (plain.model, plain.sample_rate) == (private.model, private.sample_rate)
-    fault = faulty(settings, 0.5)
-    sigma = ledger_of(settings).entries[0].noise_multiplier
-    assert fault.noise_multiplier == 0.5 * sigma
-    same = replace(fault, noise_multiplier=None, epsilon=1.0, seed=private.seed)
-    assert same == private
-
-
-def test_models_are_those_of_a_direct_training(models):
-    settings = models.settings
-    loaded = settings.data.load()
-    configs = [settings.config("private"), settings.config("plain")]
-    for k, result in enumerate(train_many(configs, loaded.training, loaded.evaluation)):
-        np.testing.assert_allclose(models.arrays["test"][k], result.logits, atol=1e-5)
-        assert models.correct("test", ("private", "plain")[k]).mean() == result.accuracy(
-            loaded.labels
-        )
-
-
-def test_the_guarantee_is_the_accountants(models):
-    settings, found = models.settings, trained(models)
-    assert found.epsilon == pytest.approx(20.0, abs=0.05)
-    assert found.epsilon <= 20.0
-    assert found.noise_multiplier == ledger_of(settings).entries[0].noise_multiplier
-    assert found.sample_rate == 0.2
-    assert found.accuracy[1] < found.accuracy[0] < found.accuracy[2]
-    private, plain = models.correct("test"), models.correct("test", "plain")
-    assert found.lost[0] == pytest.approx(plain.mean() - private.mean(), abs=1e-12)
-
-
-def test_suitability_is_the_filters(models):
-    table = suitability(models, 0.05, 0.05)
-    assert list(table["shift"]) == ["none", "rotation", "gaussian_noise"]
-    the_filter = SuitabilityFilter(0.05, 0.05)
-    the_filter.fit(signals(models.logits("validation")), models.correct("validation"))
-    reference, users = models.arrays["reference"], models.arrays["users"]
-    assert sorted([*reference, *users]) == list(range(400))
-    for row, logits in zip(table.itertuples(), models.logits("shifted"), strict=True):
-        decision = the_filter.decide(signals(models.logits()[reference]), signals(logits))
-        assert row[3] == decision.p_value
-        assert (row.decision == "SUITABLE") == decision.suitable
-    # Nothing shifted: the same answers. A strong rotation: unsuitable, and not accepted.
-    np.testing.assert_allclose(models.logits("shifted")[0], models.logits()[users], atol=1e-5)
-    drop = models.correct()[users].mean() - models.correct("shifted")[1].mean()
-    assert table["drop on these images"].tolist()[:2] == [0, pytest.approx(drop)]
-    assert drop > 0.3
-    assert list(table["truth"].iloc[:2]) == ["suitable", "unsuitable"]
-    assert table["decision"].iloc[1] == "INCONCLUSIVE"
 
 
 def test_the_threshold_is_chosen_on_the_validation_points_alone(models):
@@ -196,26 +131,3 @@ def test_canaries_are_lib_canaries(store):
     lying = replace(found, private=replace(plain, claimed=0.01))
     with pytest.raises(CanaryContradiction, match=r"0\.010"):
         lying.require_consistent(0.99)  # delta takes its part of the error
-
-
-def test_the_truth_beside_the_comparison(models):
-    table = compare_answers(models, 8)
-    truth = models.correct().mean() - models.correct("test", "plain").mean()
-    np.testing.assert_allclose(table["oracle"], truth)
-    # With told propensities the estimate is unbiased given the points: its mean is near the truth.
-    error = table["known_value"].std(ddof=1) / math.sqrt(len(table))
-    assert abs(table["known_value"].mean() - truth) < 5 * error
-
-
-def test_suitable_only_where_the_interval_says_so(models):
-    """A margin inside the interval of the drop decides nothing, on either side of the value."""
-    drop, low, high = suitability(models, 0.05)[["drop on these images", "low", "high"]].iloc[1]
-    assert low < drop < high
-    for margin, said in (
-        (high + 1e-6, "suitable"),
-        (high - 1e-6, "undecided"),
-        (drop, "undecided"),
-        (low + 1e-6, "undecided"),
-        (low - 1e-6, "unsuitable"),
-    ):
-        assert suitability(models, float(margin))["truth"].iloc[1] == said

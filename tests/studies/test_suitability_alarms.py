@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.studies.suitability.alarms import _bh_threshold, simulate_alarms, simulate_monitoring
+from lib.studies.suitability.alarms import _bh_threshold, simulate_monitoring
 from lib.suitability import non_inferiority_test
 
 REFERENCE = np.random.default_rng(0).beta(8, 2, 400)
@@ -58,16 +58,3 @@ def test_simulation_scores_decisions_in_turn():
     assert table["tpr"].to_numpy() == pytest.approx(true / (~unsuitable).sum())
     assert table["window"].isna().tolist() == [False, False, True]
     assert false.min() > 0
-
-
-def test_delay_falls_with_the_drop():
-    table = simulate_alarms(
-        (0.02, 0.05, 0.1, 0.6), repetitions=20, n_test=20_000, rng=np.random.default_rng(24)
-    )
-    assert (table["early"] <= 0.2).all()
-    assert (table["detected"] == 1).all()
-    assert (np.diff(table["delay"]) < 0).all()
-    assert table["delay"].iloc[0] < 8000
-    assert table["delay"].iloc[-1] < 20
-    quiet = simulate_alarms((0.0,), repetitions=20, longest=3000, rng=np.random.default_rng(25))
-    assert quiet["detected"][0] <= 0.2

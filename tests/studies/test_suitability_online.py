@@ -1,7 +1,6 @@
 """Detectors for streams: statistics by SciPy's tests, run times by simulation."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -91,18 +90,3 @@ def test_rates_err_less_than_the_count_that_the_last_threshold_rests_on(detector
     most = (10 * np.exp(-2 * WINDOWS[1] / ert)) ** -0.5
     assert most / 4 < np.std(rates, ddof=1) / np.mean(rates) < most
     assert np.mean(rates) == pytest.approx(1 / ert, rel=0.15)
-
-
-def test_alarms_start_anew():
-    detector = online.FisherOnline(100, 90, (3, 5))
-    table = pd.DataFrame({"limit": [np.inf, np.inf, 0.99, 0.99], "passed": 1.0})
-    x = np.array([True] * 4 + [False] * 9)
-    rng = np.random.default_rng(3)
-    raised = online.alarms(detector, table, x, rng)
-    assert raised == [raised[0] + 3 * i for i in range(len(raised))]
-    assert online.alarms(detector, table, x[:2], rng) == []
-    # At its threshold a statistic passes as often as it is told to.
-    (value,) = detector.statistics(x[None, 4:7])[:, 2]
-    table = pd.DataFrame({"limit": [np.inf, np.inf, float(value)], "passed": 0.3})
-    often = np.mean([bool(online.alarms(detector, table, x[4:7], rng)) for _ in range(2000)])
-    assert often == pytest.approx(0.7, abs=0.04)

@@ -5,17 +5,13 @@ import pytest
 from scipy import stats
 
 from lib.studies.suitability.data import Study
-from lib.studies.suitability.experiment import is_suitable
 from lib.studies.suitability.stress_tests import (
-    _copies,
     _moved,
     binomial_limits,
-    by_sample_size,
     compare_calibrations,
     simulate_cheats,
-    source_table,
 )
-from lib.suitability import CorrectnessEstimator, non_inferiority_test, signals
+from lib.suitability import signals
 
 
 def table(n, strength, seed):
@@ -61,14 +57,6 @@ def test_moved_keeps_its_level(n, m):
     assert shifted > 45
 
 
-def test_copies_are_counted_once_each():
-    user, test = np.random.default_rng(0).random((2, 100, 12))
-    assert not _copies(user, test)
-    assert not _copies(np.concatenate([user[:99], user[:1]]), test)  # one in a hundred
-    assert _copies(np.concatenate([user[:98], user[:2]]), test)
-    assert _copies(np.concatenate([user[:98], test[:2]]), test)
-
-
 @pytest.mark.parametrize(("count", "n"), [(0, 8), (3, 8), (8, 8), (1, 30)])
 def test_limits_of_whole_counts_are_clopper_and_pearsons(count, n):
     exact = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
@@ -84,25 +72,6 @@ def test_limits_of_fractions_cover(mean, n, concentration):
     limits = [binomial_limits(rng.beta(a, b, n).mean(), n) for _ in range(1000)]
     missed = sum(not low <= mean <= high for low, high in limits)
     assert missed <= stats.binom.isf(1e-4, 1000, 0.05)
-
-
-def test_sample_sizes_are_decided_as_the_filter_does():
-    one, sizes = study(), (20, 100, 5000)
-    found = by_sample_size(one, sizes, (150, 600), 500, 0.02, 1, np.random.default_rng(5))
-    assert list(found["n_user"][:4]) == [20, 100, 5000, 0]
-    assert list(found["rows"][:4]) == [20, 100, 3000, 3000]  # a fold has no more
-    x, y = source_table(one)
-    rng = np.random.default_rng(5)
-    order = rng.permutation(len(y))
-    rows = rng.permutation(np.arange(3000))
-    test, hold = order[:500], order[500:650]
-    fitted = CorrectnessEstimator(seed=None).fit(x[hold], y[hold])
-    user = fitted.predict(one.splits["same"][0][rows])
-    for n, p in zip((20, 100, 3000), found["p_value"], strict=False):
-        by_hand = non_inferiority_test(fitted.predict(x[test]), user[:n], 0.02).p_value
-        assert p == pytest.approx(by_hand, rel=1e-9)
-    truth = is_suitable(y[test].mean(), one.splits["same"][1].mean(), 0.02)
-    assert found["truth"].iloc[0] == truth
 
 
 def test_multicalibration_corrects_a_group_that_signals_do_not_show():

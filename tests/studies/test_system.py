@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from chapter_cells import settings_of
-from scipy import special, stats
+from scipy import stats
 
 from lib.audit import epsilon_interval, select_worst
 from lib.audit.attacks import LiRA
@@ -17,7 +17,6 @@ from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
 from lib.studies.audit.system import AuditContradiction, require_consistent, run_audits
-from lib.training import confidence, plan
 
 CHAPTER = Path(__file__).parents[2] / "book" / "audit_trainings.py"
 DECLARED = declared_parameters(read_chapter(CHAPTER.read_text(encoding="utf-8")))
@@ -56,13 +55,6 @@ def test_trials_are_independent_and_follow_the_game():
     assert np.array_equal(job.drawn(5)[0], coins[5])
 
 
-def test_the_mechanism_does_not_depend_on_the_challenge():
-    config = small()[1].config(True)
-    with_it, without = plan(config, 51), plan(config, 50)
-    assert with_it == without
-    assert with_it.sample_rate == 20 / 50
-
-
 def test_an_audit_without_privacy_and_one_with(results):
     free, private = results
     assert (free.proven, free.noise_multiplier) == (math.inf, 0)
@@ -76,21 +68,6 @@ def test_an_audit_without_privacy_and_one_with(results):
     require_consistent(results)
     with pytest.raises(AuditContradiction, match=r"proves 0\.010"):
         require_consistent([replace(free, proven=0.01)])
-
-
-def test_audits_side_by_side_find_what_they_find_alone(results, tmp_path, monkeypatch):
-    """Spread over jobs of 25 models each."""
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    monkeypatch.setattr(system, "PART", 25)
-    settings = [result.settings for result in results]
-    assert [job.n_models for job in settings[0].jobs([1])] == [25, 25, 10]
-    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
-    found = run_audits(settings)
-    for one, other in zip(found, results, strict=True):
-        assert np.array_equal(one.members, other.members)
-        assert np.array_equal(one.shadows, other.shadows)
-        assert all(np.array_equal(one.scores[k], other.scores[k]) for k in other.scores)
-        assert (one.accuracy, one.proven) == (other.accuracy, other.proven)
 
 
 def test_subset_trainings_resume(tmp_path):
@@ -111,15 +88,6 @@ def test_subset_trainings_resume(tmp_path):
     assert saves == [5, 10]
     for name in whole.arrays:
         assert np.array_equal(whole.arrays[name], resumed.arrays[name])
-
-
-def test_confidence():
-    logits = np.array([[0.0, 0.0], [3.0, 1.0], [800.0, -800.0], [1.0, 2.0]])
-    assert confidence(logits, [0, 0, 0, 0]) == pytest.approx([0.0, 2.0, 1600.0, -1.0])
-    rng = np.random.default_rng(0)
-    logits, labels = rng.standard_normal((50, 4)), rng.integers(0, 4, 50)
-    own = special.softmax(logits, axis=1)[np.arange(50), labels]
-    assert confidence(logits, labels) == pytest.approx(special.logit(own), rel=1e-5)
 
 
 def test_the_area_counts_ties_half_and_knows_its_error():
