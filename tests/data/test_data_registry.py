@@ -12,7 +12,7 @@ CHAPTERS = {
     "canaries",
     "gap",
     "refusals",
-    *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_stress", "_time")),
+    *(f"suitability{s}" for s in ("", "_guarantee", "_peers", "_time")),
 }
 
 

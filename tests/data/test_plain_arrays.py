@@ -64,7 +64,6 @@ def test_own_arrays_load_by_name_from_any_folder(folder):
 
 
 def test_own_arrays_are_a_chapters_data(folder):
-    """Where its parameter says so; they count as data that the chapter declares."""
     (dataset,) = parse_parameters('dataset: str = "digits"  # {digits, own} data\n')
     (fixed,) = parse_parameters('dataset: str = "digits"  # {digits, cifar10} data\n')
     with pytest.raises(ParameterError, match="dataset"):
@@ -125,7 +124,6 @@ def cifar100(**changes):
 
 
 def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
-    """The SHA-256 of no such arrays is known: without a word the official archive is wanted."""
     monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
     np.savez(folder / "cifar100.npz", **cifar100())
     assert image_files("cifar100") == ("cifar/cifar100_binary",)
