@@ -149,7 +149,6 @@ def test_what_changes_a_key(library, file, old, new, counts):
 
 
 def test_files_count_that_code_names(library):
-    """Beside it, alone or in a folder, where it asks where it lies; if they are asked for."""
     unnamed = fingerprint(files=True)
     (library / "shelf" / "table.yml").write_text("a: 2\n")
     assert fingerprint(files=True) == unnamed
@@ -225,7 +224,6 @@ def imported() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_all_code_that_a_job_executes_is_in_its_key(name, imported, monkeypatch, tmp_path):
-    """And not all of ``lib``: another formula is no reason to train a model again."""
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
     job = JOBS[name]()
     found = executed(lambda: job.execute(Checkpoint()))
@@ -245,7 +243,6 @@ def test_all_code_that_a_table_executes_is_in_its_key(imported, monkeypatch, tmp
 
 
 def test_what_is_handed_to_a_table_is_in_its_key(monkeypatch, tmp_path):
-    """Functions and dataclasses among the arguments: their code is executed, too."""
     jobs = []
     monkeypatch.setattr("lib.runs.store.RunStore.run", lambda _, job: jobs.append(job))
     with pytest.raises(AttributeError):  # nothing comes back
@@ -254,7 +251,6 @@ def test_what_is_handed_to_a_table_is_in_its_key(monkeypatch, tmp_path):
 
 
 def test_importing_a_module_changes_no_other():
-    """A package's modules need not all be in a key, since importing them only defines things."""
     for path in ROOT.rglob("*.py"):
         if "book" in path.parts or "examples" in path.parts or path.name == "__main__.py":
             continue

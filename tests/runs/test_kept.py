@@ -155,7 +155,6 @@ def nothing_is_told(store, targets):
 
 
 def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
-    """Killed in the middle, resumed and finished."""
     store = RunStore(tmp_path / "runs")
     command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(store.folder)]
     assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
@@ -211,22 +210,12 @@ def test_keys_are_stable_here_and_nowhere_else(tmp_path):
 
 @pytest.mark.parametrize("public", [True, False])
 def test_workers_write_as_they_were_asked_to(tmp_path, public, monkeypatch):
-    """Whatever their own environment says."""
     monkeypatch.setenv("COMPANION_PUBLIC_DATA", "0" if public else "1")
     jobs = [Walk(str(tmp_path), steps=3, seed=seed) for seed in range(2)]
     store = RunStore(tmp_path / "runs", public)
     runs = run_all(jobs, store=store, max_workers=2)
     assert {len(run.config) > 1 for run in runs} == {public}
     assert {run.provenance["data"] == "d" for run in runs} == {public}
-
-
-def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
-    for said, public in (("1", True), ("0", False), ("", False)):
-        monkeypatch.setenv("COMPANION_PUBLIC_DATA", said)
-        assert RunStore(tmp_path).public is public
-    monkeypatch.setenv("COMPANION_PUBLIC_DATA", "yes")
-    with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA"):
-        RunStore(tmp_path)
 
 
 def kept_of(n, config=CONFIG):
@@ -237,7 +226,6 @@ def kept_of(n, config=CONFIG):
 
 
 def test_many_counts_keep_the_same_and_none_claims_too_much():
-    """The noise alone told 1123 from all its neighbours."""
     kept = [kept_of(n)[1] for n in range(TRAIN - 11, TRAIN + 50, 10)]
     assert all(each == kept[0] for each in kept)
     noises = {kept_of(n)[0]["ledger"]["entries"][0]["noise_multiplier"] for n in (1122, TRAIN)}

@@ -101,7 +101,6 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
 
 
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
-    """A long-lived kernel would store old code's results under the new code's key."""
     stale = provenance_module._LOADED | {"runs": "0" * 64}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
     with pytest.raises(RuntimeError, match="runs"):
@@ -142,28 +141,16 @@ def test_a_run_is_made_once(tmp_path, store):
         assert store.get(walk(tmp_path, seed=1)) is None
 
 
-def emptied(path):
-    shutil.rmtree(path)
-    path.mkdir()
-
-
-def foreign(path):
-    emptied(path)
-    (path / "run.json").write_text('["another program"]')
-
-
-def foreign_file(path):
-    shutil.rmtree(path)
-    path.write_text("not even a folder")
-
-
 def rewritten(name, change):
-    """Damage that rewrites the bytes of a file."""
-
     def damage(path):
         (path / name).write_bytes(change((path / name).read_bytes()))
 
     return damage
+
+
+def foreign(path):
+    shutil.rmtree(path)
+    path.write_text("not even a folder")
 
 
 @pytest.mark.parametrize(
@@ -173,13 +160,13 @@ def rewritten(name, change):
         rewritten("run.json", lambda record: record.replace(b'"epsilon": ', b'"epsilon": 1')),
         rewritten("run.json", lambda _: b"\xff\xfe\x00"),
         rewritten("run.json", lambda _: b"[" * 100_000),  # a RecursionError
+        rewritten("run.json", lambda _: b'["another program"]'),
         rewritten("arrays.npz", lambda c: c[:200] + bytes([c[200] ^ 1]) + c[201:]),
         rewritten("arrays.npz", lambda content: content[:100]),
         lambda path: (path / "arrays.npz").unlink(),
         lambda path: (path / "run.json").unlink(),
-        emptied,
+        lambda path: [each.unlink() for each in path.iterdir()],
         foreign,
-        foreign_file,
     ],
 )
 def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
@@ -225,26 +212,16 @@ def test_all_numbers_come_back(store):
     assert set(run.arrays) == set(arrays)
     for name, array in arrays.items():
         assert run.arrays[name].dtype == array.dtype
-        assert run.arrays[name].shape == array.shape
-        assert np.array_equal(run.arrays[name], array)
+        np.testing.assert_array_equal(run.arrays[name], array, strict=True)
     numbers = {"x": 0.5, "n": 3, "flag": True, "t": [1, [2, None]], "inf": math.inf}
     assert run.metrics == numbers | {"rates": [-math.inf, {"deep": "ü"}], "float": "text"}
     assert run.privacy == {"epsilon": math.inf}
     assert math.isnan(store.run(Says("nan")).metrics["x"])
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("integer keys", r"metrics\['x'\]"),
-        ("an array", r"metrics\['x'\]\[0\]"),
-        ("complex", r"metrics\['x'\]"),
-        ("objects", r"arrays\['a'\]"),
-        ("texts", r"arrays\['a'\]"),
-    ],
-)
-def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+@pytest.mark.parametrize("what", list(SAYINGS)[2:])
+def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what):
+    with pytest.raises((TypeError, ValueError), match=r"metrics\['x'\]|arrays\['a'\]"):
         store.run(Says(what))
     assert store.keys() == []
     partial = store.folder / "partial" / run_key(Says(what))
@@ -359,7 +336,6 @@ def test_a_run_killed_twice_goes_on_to_the_same_result(tmp_path, store):
 
 
 def test_killed_at_every_moment_of_every_write(tmp_path):
-    """SIGKILL before each flush and each renaming, of checkpoints and of the result."""
     code = textwrap.dedent(
         """
         import os, signal, sys
