@@ -17,14 +17,10 @@ def files(tmp_path, monkeypatch):
     content = {}
 
     def fetch(name):
-        path = tmp_path / name.replace("/", "_")
-        value = content[name]
-        if isinstance(value, bytes):
-            path.write_bytes(value)
-        else:
-            with path.open("wb") as file:
-                np.save(file, value)
-        return path
+        with (tmp_path / "file").open("wb") as file:
+            value = content[name]
+            file.write(value) if isinstance(value, bytes) else np.save(file, value)
+        return tmp_path / "file"
 
     monkeypatch.setattr(canaries, "fetch", fetch)
     return content
