@@ -130,16 +130,6 @@ def test_download_fills_the_cache_once(mirror, server, before):
     assert files_below(store._cache()) == [cached(mirror, "a")]
 
 
-def test_refusal_by_the_server_concerns_one_file(mirror, server):
-    mirror.add("a", CONTENT, present=False, url=server.url)
-    server.status = 404
-    with pytest.raises(DataUnavailable, match="HTTP status 404"):
-        store.fetch("a")
-    assert files_below(store._cache()) == []
-    server.status = 200
-    assert store.available("a")
-
-
 def test_network_that_comes_back_is_noticed(mirror, server, dead_url):
     mirror.add("a", CONTENT, present=False, url=dead_url)
     mirror.add("b", CONTENT, present=False, url=server.url)

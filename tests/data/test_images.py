@@ -91,7 +91,6 @@ SIGNS = list(pixels(43, 20, 24, 3))
 
 
 def published():
-    """Small sources of every set, by registered name."""
     labels = np.arange(12, dtype=np.uint8) % 10
     test_signs = [
         (f"GTSRB/Final_Test/Images/{number:05d}.ppm", encoded(SIGNS[number], "PPM"))
@@ -115,7 +114,6 @@ def published():
 
 @pytest.fixture
 def small(mirror):
-    """A mirror with all sets in small."""
     for name, content in published().items():
         mirror.add(name, content)
     for name in ("fashion_mnist", "cifar10", "cifar100", "gtsrb32"):

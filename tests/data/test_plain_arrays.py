@@ -70,16 +70,14 @@ def test_own_arrays_are_a_chapters_data(folder):
         dataset.check("mine")
     pixels = {f"x_{s}": np.zeros((n, 9, 8), np.uint8) for s, n in (("train", 60), ("test", 30))}
     np.savez(folder / "mine.npz", **arrays(train_groups=np.arange(60) // 7, **pixels))
-    assert dataset.check("mine") == "mine"
+    assert dataset.check("mine") == at_hand("mine") == "mine"
     with pytest.raises(ParameterError, match="dataset"):
         fixed.check("mine")
     assert named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
-    assert at_hand("mine") == "mine"
     spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
     assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)
-    settings = panel.settings_for("mine", "small_cnn", epsilon=3.0)
     assert load_images("mine", "train").images.shape == (60, 9, 8, 1)  # grey, without a channel
-    data = settings.data.load()
+    data = panel.settings_for("mine", "small_cnn", epsilon=3.0).data.load()
     assert (len(data.training), len(data.validation), len(data.labels)) == (40, 6, 30)
 
 
@@ -115,24 +113,32 @@ def test_names_without_arrays_and_folders_that_are_not_there(folder, monkeypatch
         load_images("mine", "train")
 
 
-def cifar100(**changes):
+@pytest.fixture
+def accepted(folder, monkeypatch):
+    """What comes of accepting arrays of CIFAR-100."""
+    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
     made = {}
     for split, each in (("train", 500), ("test", 100)):
         made[f"x_{split}"] = np.zeros((100 * each, 32, 32, 3), np.uint8)
         made[f"y_{split}"] = np.repeat(np.arange(100, dtype=np.uint8), each)
-    return made | changes
+
+    def accept(**changes):
+        np.savez(folder / "cifar100.npz", **made | changes)
+        return store.fetch_unverified("arrays/cifar100", examine_arrays)
+
+    return accept
 
 
-def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
-    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez(folder / "cifar100.npz", **cifar100())
+def test_cifar100_from_arrays_is_taken_once_accepted(folder, accepted):
+    """The SHA-256 of no such arrays is known: without a word the official archive is wanted."""
     assert image_files("cifar100") == ("cifar/cifar100_binary",)
-    path, said = store.fetch_unverified("arrays/cifar100", examine_arrays)
+    path, said = accepted()
     assert (path, said[:12]) == (folder / "cifar100.npz", "500 and 100 ")
     assert image_files("cifar100") == ("arrays/cifar100",)
     train, test = (load_images("cifar100", split) for split in ("train", "test"))
     assert (len(train), len(test), len(train.names)) == (50_000, 10_000, 100)
-    np.savez(folder / "cifar100.npz", **cifar100(y_test=np.arange(10_000) % 100))
+    with pytest.raises(DataCorrupted, match="SHA-256"):
+        accepted(y_test=np.arange(10_000) % 100)
     with pytest.raises(DataCorrupted, match="SHA-256"):
         load_images("cifar100", "train")
 
@@ -141,11 +147,9 @@ def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
     "changes",
     [{"x_test": np.zeros((10_000, 32, 32), np.uint8)}, {"y_train": np.zeros(50_000, np.uint8)}],
 )
-def test_arrays_that_cannot_be_cifar100_are_not_accepted(folder, monkeypatch, changes):
-    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez(folder / "cifar100.npz", **cifar100(**changes))
+def test_arrays_that_cannot_be_cifar100_are_not_accepted(accepted, changes):
     with pytest.raises(DataCorrupted, match="32 x 32 x 3"):
-        store.fetch_unverified("arrays/cifar100", examine_arrays)
+        accepted(**changes)
 
 
 def test_groups_are_drawn_whole_and_at_random_and_need_room():

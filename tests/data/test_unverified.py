@@ -57,30 +57,26 @@ def test_unknown_file_is_absent_wherever_copies_lie(mirror, server, copy):
 def test_from_the_network(mirror, server):
     mirror.add("a", CONTENT, known=False, present=False, url=server.url)
     assert store.fetch_unverified("a", look) == (cached(), "looked at")
-    assert note().read_text() == f"{SHA256}\n"
     assert kept() == [cached(), note()]
+    assert note().read_text() == f"{SHA256}\n"
     assert store.fetch("a").read_bytes() == CONTENT
     assert store.fingerprints("one") == {"a": SHA256}
-    assert server.requests == 1
-
     cached().unlink()  # now like any other: it comes back, and only as it was
     assert store.available("a")
     assert server.requests == 2
     cached().unlink()
     server.content = b"other"
-    with pytest.raises(DataCorrupted, match=SHA256):
-        store.fetch("a")
-    with pytest.raises(DataCorrupted, match=SHA256):
-        store.fetch_unverified("a", look)
+    for attempt in (store.fetch, lambda name: store.fetch_unverified(name, look)):
+        with pytest.raises(DataCorrupted, match=SHA256):
+            attempt("a")
     assert kept() == [note()]
 
 
-def test_from_the_mirror(mirror, server):
-    mirror.add("a", CONTENT, known=False, url=server.url)
+def test_from_the_mirror(mirror):
+    mirror.add("a", CONTENT, known=False)
     assert store.fetch_unverified("a", look) == (mirror.path("a"), "looked at")
     assert kept() == [note()]
     assert store.fetch("a") == mirror.path("a")
-    assert server.requests == 0
     mirror.path("a").write_bytes(b"other")
     for attempt in (store.fetch, store.available, store.state):
         with pytest.raises(DataCorrupted, match=f"{SHA256}.*{OTHER}"):

@@ -69,7 +69,6 @@ def parts(result, path=""):
 
 
 def close(one, other, rtol):
-    """Whether two parts are equal: floats up to rounding, all else exactly."""
     if one.shape != other.shape or "f" not in one.dtype.kind + other.dtype.kind:
         return one.shape == other.shape and bool((one == other).all())
     one, other = one.astype(float), other.astype(float)
@@ -367,15 +366,3 @@ def test_groups_may_be_called_anything_but_missing(row):
         gone = words.astype(object).where(np.arange(len(words)) > 40, value).astype(kind)
         cases += [(f"{value} {kind}", {argument: gone}), (f"array {kind}", {argument: gone.array})]
     assert_refused(row, cases, "missing NaN nan None NA")
-
-
-@each(row for row in WHOLE if {"unit", "simplex", "flags"} & set(row.kinds.values()))
-def test_what_is_no_probability_and_no_flag_is_refused(row):
-    cases = []
-    for a, kind in row.kinds.items():
-        bad = {"unit": (-0.25, 1.25), "simplex": (-0.25, 1.25), "flags": (2.0,)}.get(kind, ())
-        for value in (*bad, math.nan, math.inf) if bad else ():
-            values = np.array(row.given[a], dtype=float)
-            values.flat[-1] = value
-            cases.append((f"{a} of {value}", {a: values}))
-    assert_refused(row, cases, "0 NaN finite probabilities")

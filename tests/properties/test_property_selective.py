@@ -190,25 +190,3 @@ def test_comparisons_are_antisymmetric(case, seed, metric):
     assert needed[1] == pytest.approx(needed[0] / 4)
     assert needed[0] <= min(needed[2], needed[3])
     assert selective.points_needed(correct, score, correct, score, metric) == math.inf
-
-
-means = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=8)
-
-
-@check
-@given(means, st.floats(0, 0.1), ordered(levels), seeds)
-def test_means_over_seeds(values, variance, pair, seed):
-    mean = selective.mean_over_seeds(values, variance, 50)
-    if mean.standard_error == 0:  # what does not vary tells nothing of what might
-        assert all(np.isnan(mean.interval()))
-        return
-    (low, high), (lower, higher) = (mean.interval(level) for level in pair)
-    assert lower <= low <= mean.value <= high <= higher
-    plain = selective.mean_over_seeds(values)
-    assert mean.standard_error >= plain.standard_error
-    order = np.random.default_rng(seed).permutation(len(values))
-    shuffled = selective.mean_over_seeds(np.array(values)[order], variance, 50)
-    assert shuffled.value == pytest.approx(mean.value, abs=1e-15)
-    assert shuffled.standard_error == pytest.approx(mean.standard_error, rel=1e-6, abs=1e-15)
-    turned = selective.mean_over_seeds([-v for v in values], variance, 50)
-    assert turned.interval() == pytest.approx(tuple(-end for end in mean.interval()[::-1]))

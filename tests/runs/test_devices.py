@@ -115,14 +115,6 @@ def test_a_device_that_is_listed_three_times_has_three_jobs(monkeypatch):
     assert sorted(have) == [0, 0, 0, 1, 1]
 
 
-def test_a_timeout_inside_is_not_hidden():
-    from filelock import Timeout
-
-    with pytest.raises(Timeout), claimed("cuda"):
-        raise Timeout("another lock")
-    assert claimed_now() is None
-
-
 @pytest.mark.slow
 def test_a_killed_holder_gives_its_device_back(monkeypatch):
     monkeypatch.setenv(DEVICES, "0")

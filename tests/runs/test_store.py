@@ -33,6 +33,14 @@ def store(tmp_path):
     return RunStore(tmp_path / "store")
 
 
+def same_result(a, b):
+    return (
+        np.array_equal(a.arrays["path"], b.arrays["path"])
+        and a.metrics["end"] == b.metrics["end"]
+        and a.privacy == b.privacy
+    )
+
+
 def walk(tmp_path, **changes):
     return Walk(str(tmp_path), **changes)
 
@@ -82,20 +90,17 @@ def test_like_configurations_have_one_key():
 
 def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     job = walk(tmp_path)
-    key = run_key(job)
-    assert run_key(replace(job, data="other")) != key
+    assert run_key(replace(job, data="other")) != run_key(job)
     package = tmp_path / "lib"
-    (package / "runs").mkdir(parents=True)
-    (package / "book").mkdir()
     for name in ("__init__.py", "runs/__init__.py", "book/__init__.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).touch()
     monkeypatch.setattr(provenance_module.lib, "__file__", str(package / "__init__.py"))
     before, everything = code_fingerprint("runs"), code_fingerprint()
     (package / "book" / "page.py").write_text("1")
-    assert code_fingerprint("runs") == before
-    assert code_fingerprint() != everything
     (package / "runs" / "NOTES.md").write_text("1")  # words change no number
     assert code_fingerprint("runs") == before
+    assert code_fingerprint() != everything
     (package / "runs" / "a.py").write_text("1")
     assert code_fingerprint("runs") != before
 
@@ -118,24 +123,19 @@ def test_a_run_is_made_once(tmp_path, store):
     assert store.get(job) is None
     first, second = store.run(job), store.run(job)
     assert executions(tmp_path) == 1
-    assert np.array_equal(first.arrays["path"], second.arrays["path"])
-    assert first.metrics == second.metrics
+    assert same_result(first, second)
     assert first.metrics["end"] == first.arrays["path"][-1]
-    assert first.privacy == second.privacy
     assert 10 < first.privacy["epsilon"] < 30  # 40 steps of 0.5 each on average
-    assert first.config["steps"] == 40
-    assert first.config["level"] == {"float": "inf"}
+    assert (first.config["steps"], first.config["level"]) == (40, {"float": "inf"})
     assert {"code", "data", "hardware", "packages", "python", "when"} <= set(first.provenance)
     assert store.keys() == [first.key]
-    left = store.folder / "partial" / first.key
-    assert not left.exists()
-    left.mkdir(parents=True)
-    (left / "checkpoint.npz").write_bytes(b"half")  # of a writer that was killed after writing
+    left = store.folder / "partial" / first.key / "checkpoint.npz"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")  # of a writer that was killed after writing
     store.run(job)
-    assert not left.exists()
+    assert not left.parent.exists()
     assert executions(tmp_path) == 1
     target = store.path(run_key(walk(tmp_path, seed=1)))  # another's run is not believed
-    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(first.path, target)
     with pytest.warns(RuntimeWarning, match=first.key):
         assert store.get(walk(tmp_path, seed=1)) is None
@@ -270,12 +270,10 @@ def test_checkpoints(tmp_path):
     assert arrays["a"].tolist() == [0, 1, 2, 3]
     assert math.isnan(state.pop("loss"))
     assert state == last
-    content = checkpoint.path.read_bytes()
-    checkpoint.path.write_bytes(content[:-30])
+    checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:-30])
     with pytest.warns(RuntimeWarning, match="damaged"):
         assert checkpoint.load() is None
     assert checkpoint.load() is None
-    checkpoint.clear()
     nothing = Checkpoint()
     nothing.save({"a": np.arange(3)}, {})
     assert nothing.load() is None
@@ -307,14 +305,6 @@ def test_no_flipped_bit_or_cut_stops_a_checkpoint_or_is_believed(tmp_path):
     assert len(list(tmp_path.glob("checkpoint.npz.damaged-*"))) == refused
     checkpoint.done()
     assert not list(tmp_path.iterdir())
-
-
-def same_result(a, b):
-    return (
-        np.array_equal(a.arrays["path"], b.arrays["path"])
-        and a.metrics["end"] == b.metrics["end"]
-        and a.privacy == b.privacy
-    )
 
 
 def test_a_run_killed_twice_goes_on_to_the_same_result(tmp_path, store):
