@@ -17,14 +17,10 @@ def files(tmp_path, monkeypatch):
     content = {}
 
     def fetch(name):
-        path = tmp_path / name.replace("/", "_")
-        value = content[name]
-        if isinstance(value, bytes):
-            path.write_bytes(value)
-        else:
-            with path.open("wb") as file:
-                np.save(file, value)
-        return path
+        with (tmp_path / "file").open("wb") as file:
+            value = content[name]
+            file.write(value) if isinstance(value, bytes) else np.save(file, value)
+        return tmp_path / "file"
 
     monkeypatch.setattr(canaries, "fetch", fetch)
     return content
@@ -63,14 +59,6 @@ def test_what_was_published_is_read(files):
     np.testing.assert_array_equal(data.load_cifar_labels("cifar10"), labels % 10)
     people = data.load_cifar_labels("cifar10", "random_label2")
     np.testing.assert_array_equal(people, labels // 10)
-    with pytest.raises(ValueError, match="kind"):
-        data.load_cifar_labels("cifar100", "random_label2")
-    for load in (
-        lambda: data.load_canary_confidences("cifar10", "AGIBI", "HH"),
-        lambda: data.load_canary_runs("cifar10", "HH"),
-    ):
-        with pytest.raises(ValueError, match="level"):  # which belongs to a mechanism
-            load()
 
 
 def test_all_names_are_registered_and_told_once():

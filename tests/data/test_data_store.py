@@ -60,22 +60,11 @@ def test_damaged_mirror_file_is_an_error_even_with_a_good_copy_in_the_cache(mirr
     entry = mirror.add("a", CONTENT)
     put(cached(mirror, "a"), CONTENT)
     mirror.path("a").write_bytes(b"damaged")
-    found = pooch.file_hash(str(mirror.path("a")))
     for attempt in (store.fetch, store.available):
-        with pytest.raises(DataCorrupted) as caught:
+        with pytest.raises(DataCorrupted, match=entry.sha256):
             attempt("a")
-        for part in (str(mirror.path("a")), entry.sha256, found):
-            assert part in str(caught.value)
     with pytest.raises(DataCorrupted):
         store.fingerprints("one")
-
-
-def test_mirror_that_is_no_directory_is_an_error(mirror, monkeypatch, tmp_path):
-    mirror.add("a", CONTENT)
-    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "nowhere"))
-    for attempt in (store.fetch, store.available):
-        with pytest.raises(NotADirectoryError, match="nowhere"):
-            attempt("a")
 
 
 def test_a_file_is_hashed_again_only_when_it_changed(mirror, monkeypatch):
@@ -94,16 +83,11 @@ def test_a_file_is_hashed_again_only_when_it_changed(mirror, monkeypatch):
     assert len(calls) == 2
 
 
-def test_offline_without_a_copy_says_what_to_do(mirror, monkeypatch):
-    entry = mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
-    with pytest.raises(DataUnavailable) as caught:
+def test_offline_without_a_copy(mirror, monkeypatch):
+    mirror.add("a", CONTENT, present=False, url="http://127.0.0.1:9/never")
+    with pytest.raises(DataUnavailable, match="COMPANION_OFFLINE"):
         store.fetch("a")
-    for part in ("'a'", "COMPANION_OFFLINE", "COMPANION_DATA", entry.mirror):
-        assert part in str(caught.value)
     assert not store.available("a")
-    put(cached(mirror, "a"), b"damaged")
-    with pytest.raises(DataCorrupted):
-        store.fetch("a")
     monkeypatch.setenv("COMPANION_OFFLINE", "0")
     mirror.add("b", CONTENT, present=False)
     with pytest.raises(DataUnavailable, match="address"):
@@ -144,25 +128,6 @@ def test_download_fills_the_cache_once(mirror, server, before):
     assert store.fetch("a").read_bytes() == CONTENT
     assert server.requests == 1
     assert files_below(store._cache()) == [cached(mirror, "a")]
-
-
-def test_download_with_the_wrong_hash_leaves_nothing_behind(mirror, server):
-    mirror.add("a", CONTENT, present=False, url=server.url)
-    server.content = b"something else"
-    with pytest.raises(DataCorrupted, match=mirror.entries["a"].sha256):
-        store.fetch("a")
-    assert files_below(store._cache()) == []
-    assert server.requests == 1
-
-
-def test_refusal_by_the_server_concerns_one_file(mirror, server):
-    mirror.add("a", CONTENT, present=False, url=server.url)
-    server.status = 404
-    with pytest.raises(DataUnavailable, match="HTTP status 404"):
-        store.fetch("a")
-    assert files_below(store._cache()) == []
-    server.status = 200
-    assert store.available("a")
 
 
 def test_network_that_comes_back_is_noticed(mirror, server, dead_url):

@@ -33,12 +33,6 @@ def test_images_need_no_channel(images):
         np.testing.assert_array_equal(corrupt(images[:, None], kind, 0.3, rng())[:, 0], shifted)
 
 
-def test_blur_draws_nothing(images):
-    used, fresh = rng(), rng()
-    corrupt(images, "blur", 1, used)
-    assert used.random() == fresh.random()
-
-
 def test_splits_ignore_and_leave_the_global_generator():
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002

@@ -41,17 +41,6 @@ def put(tmp_path):
     return write
 
 
-def refused(read, *arguments, match):
-    """The reader's one error, which starts with the name of a file."""
-    with pytest.raises(ValueError, match=match) as caught:
-        read(*arguments)
-    message = str(caught.value)
-    assert any(message.startswith(f"{path}: ") for path in arguments)
-    assert "\n" not in message
-    assert " expected " in message
-    assert ", found " in message
-
-
 def check(parsed, images, labels, names):
     np.testing.assert_array_equal(parsed[0], images)
     np.testing.assert_array_equal(parsed[1], labels)
@@ -136,14 +125,16 @@ def test_walk(put, pack):
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_damaged_tar(put, damaged, pack):
-    refused(content, put(pack(damaged)), match="expected")
+    with pytest.raises(ValueError, match="expected"):
+        content(put(pack(damaged)))
 
 
 def test_damaged_gzip(put):
     packed = gzip.compress(ARCHIVE)
-    for cut in (1, 5, 30):
-        refused(content, put(packed[:-cut]), match="ended before")
-    refused(content, put(packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]), match="CRC")
+    flipped = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]
+    for damaged in (packed[:-1], packed[:-5], packed[:-30], flipped):
+        with pytest.raises(ValueError, match=r"ended before|CRC"):
+            content(put(damaged))
 
 
 DIGIT_LABELS = np.array([[1], [10], [9], [2]], dtype=np.uint8)

@@ -59,12 +59,6 @@ def test_reads_arrays(array, protocol):
     np.testing.assert_array_equal(read, array)
 
 
-@pytest.mark.parametrize("arguments", [("x", "rot13"), ("x",), (b"x", "latin1"), ("x", "utf-8")])
-def test_other_encodings_are_refused(arguments):
-    with pytest.raises(UnsafePickle, match="only latin1"):
-        read_numpy_pickle(dumped(Call(codecs.encode, *arguments)))
-
-
 def test_reads_files_written_by_numpy_1():
     content = dumped(np.arange(3)).replace(
         b"\x8c\x16numpy._core.multiarray", b"\x8c\x15numpy.core.multiarray"
@@ -74,15 +68,11 @@ def test_reads_files_written_by_numpy_1():
     np.testing.assert_array_equal(read_numpy_pickle(content), np.arange(3))
 
 
-def test_reads_containers_and_keeps_shared_parts(tmp_path):
+def test_shared_parts_stay_shared():
     shared = np.arange(3)
-    value = {("a", 1): [shared, None, True, 1.5, "x", b"y"], "b": (shared, {1}, frozenset({2}))}
-    path = tmp_path / "file.pkl"
-    path.write_bytes(dumped(value))
-    read = read_numpy_pickle(path)
-    assert read[("a", 1)][1:] == value[("a", 1)][1:]
-    assert read["b"][1:] == value["b"][1:]
-    assert read["b"][0] is read[("a", 1)][0]
+    read = read_numpy_pickle(dumped({("a", 1): [shared], "b": (shared, {1}, frozenset({2}))}))
+    assert read["b"][0] is read["a", 1][0]
+    assert read["b"][1:] == ({1}, frozenset({2}))
 
 
 def test_same_answer_as_pickle_on_random_structures():
@@ -151,56 +141,49 @@ def reconstruct(*arguments, state=None):
     return Call(multiarray._reconstruct, *arguments, state=state)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        reconstruct(np.ndarray, (10**12,), b"b"),
-        reconstruct(np.ndarray, (0,), b"O"),
-        reconstruct(np.dtype, (0,), b"b"),
-        reconstruct(Sub, (0,), b"b"),
-        reconstruct(np.matrix, (0,), b"b"),
-        np.dtype([("a", "f4")]),
-        np.array(["text"]),
-        np.array(["2020"], dtype="M8[Y]"),
-        np.dtype("f4"),
-        np.ndarray,
-        multiarray._reconstruct,
-        np.float64(1.0),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
-    ],
-)
+REFUSED = [
+    *(Call(codecs.encode, *a) for a in [("x", "rot13"), ("x",), (b"x", "latin1"), ("x", "utf-8")]),
+    reconstruct(np.ndarray, (10**12,), b"b"),
+    reconstruct(np.ndarray, (0,), b"O"),
+    *(reconstruct(kind, (0,), b"b") for kind in (np.dtype, Sub, np.matrix)),
+    np.dtype([("a", "f4")]),
+    np.array(["text"]),
+    np.array(["2020"], dtype="M8[Y]"),
+    np.dtype("f4"),
+    np.ndarray,
+    multiarray._reconstruct,
+    np.float64(1.0),
+    reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), "f4", False, b"1234")),
+    reconstruct(np.ndarray, (0,), b"b", state=(1, (1,), np.dtype("f4"), False, [1.0])),
+]
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=range(len(REFUSED)))
 def test_other_uses_of_the_admitted_names_are_refused(value):
-    with pytest.raises(UnsafePickle, match="refused"):
+    with pytest.raises(UnsafePickle):
         read_numpy_pickle(dumped(value))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        Call(np.ndarray, (10**12,)),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, (2,), np.dtype("f4"), False, b"1234")),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, (-1, -1), np.dtype("f4"), False, b"1234")),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, (-1,), np.dtype("f4"), False, b"1234")),
-        reconstruct(np.ndarray, (0,), b"b", state=(1, "x", np.dtype("f4"), False, b"1234")),
-        reconstruct(np.ndarray, (0,), b"b"),
-    ],
-)
-def test_impossible_arrays_are_damaged(value):
-    with pytest.raises(ValueError, match="the pickle is damaged"):
-        read_numpy_pickle(dumped(value))
+def array_of(shape):
+    return reconstruct(np.ndarray, (0,), b"b", state=(1, shape, np.dtype("f4"), False, b"1234"))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"cnumpy\nndarray\n}(X\x01\x00\x00\x00aK\x01ub.",  # set an attribute of the token
-        b"cnumpy\ndtype\n}(X\x04\x00\x00\x00codeK\x01ub.",  # ... of a stand-in's class
-        b"cnumpy\ndtype\nN}X\x08\x00\x00\x00__init__K\x01s\x86b.",
-        b"cnumpy\nndarray\n)\x81.",  # make an instance of the token
-    ],
-)
-def test_the_stand_ins_cannot_be_changed(content):
+CYCLE = []
+CYCLE.append(CYCLE)
+DAMAGED = [
+    *map(dumped, (Call(np.ndarray, (10**12,)), reconstruct(np.ndarray, (0,), b"b"), CYCLE)),
+    *(dumped(array_of(shape)) for shape in ((2,), (-1, -1), (-1,), "x")),
+    b"\x80\x04}r\xff\xff\xff\x7f.",  # a huge memo
+    b"not a pickle",
+    b"cnumpy\nndarray\n}(X\x01\x00\x00\x00aK\x01ub.",  # set an attribute of the token
+    b"cnumpy\ndtype\n}(X\x04\x00\x00\x00codeK\x01ub.",  # ... of a stand-in's class
+    b"cnumpy\ndtype\nN}X\x08\x00\x00\x00__init__K\x01s\x86b.",
+    b"cnumpy\nndarray\n)\x81.",  # make an instance of the token
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
+def test_damage_is_one_error_and_changes_no_stand_in(content):
     with pytest.raises(ValueError, match="pickle"):
         read_numpy_pickle(content)
     np.testing.assert_array_equal(read_numpy_pickle(dumped(np.ones(2))), np.ones(2))
@@ -222,16 +205,6 @@ def test_every_truncation_is_an_error():
     for length in range(len(content)):
         with pytest.raises(ValueError, match="the pickle is damaged"):
             read_numpy_pickle(content[:length])
-
-
-def test_huge_memos_and_cycles_are_damage(tmp_path):
-    cycle = []
-    cycle.append(cycle)
-    path = tmp_path / "file.pkl"
-    for content in (b"\x80\x04}r\xff\xff\xff\x7f.", dumped(cycle), b"not a pickle"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"file\.pkl is damaged"):
-            read_numpy_pickle(path)
 
 
 def test_flipped_bytes_are_read_or_refused_but_nothing_else():

@@ -64,23 +64,20 @@ def test_own_arrays_load_by_name_from_any_folder(folder):
 
 
 def test_own_arrays_are_a_chapters_data(folder):
-    """Where its parameter says so; they count as data that the chapter declares."""
     (dataset,) = parse_parameters('dataset: str = "digits"  # {digits, own} data\n')
     (fixed,) = parse_parameters('dataset: str = "digits"  # {digits, cifar10} data\n')
     with pytest.raises(ParameterError, match="dataset"):
         dataset.check("mine")
     pixels = {f"x_{s}": np.zeros((n, 9, 8), np.uint8) for s, n in (("train", 60), ("test", 30))}
     np.savez(folder / "mine.npz", **arrays(train_groups=np.arange(60) // 7, **pixels))
-    assert dataset.check("mine") == "mine"
+    assert dataset.check("mine") == at_hand("mine") == "mine"
     with pytest.raises(ParameterError, match="dataset"):
         fixed.check("mine")
     assert named_data({"dataset": "mine"}) == [f"{store.OWN}mine"]
-    assert at_hand("mine") == "mine"
     spec, model = default_problem("mine", "linear", train=30, validation=6, test=20)
     assert (spec.features, model.inputs, model.classes) == ("pixels", (72,), 3)
-    settings = settings_for("mine", "small_cnn", epsilon=3.0)
     assert load_images("mine", "train").images.shape == (60, 9, 8, 1)  # grey, without a channel
-    data = settings.data.load()
+    data = settings_for("mine", "small_cnn", epsilon=3.0).data.load()
     assert (len(data.training), len(data.validation), len(data.labels)) == (40, 6, 30)
 
 
@@ -116,25 +113,32 @@ def test_names_without_arrays_and_folders_that_are_not_there(folder, monkeypatch
         load_images("mine", "train")
 
 
-def cifar100(**changes):
+@pytest.fixture
+def accepted(folder, monkeypatch):
+    """What comes of accepting arrays of CIFAR-100."""
+    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
     made = {}
     for split, each in (("train", 500), ("test", 100)):
         made[f"x_{split}"] = np.zeros((100 * each, 32, 32, 3), np.uint8)
         made[f"y_{split}"] = np.repeat(np.arange(100, dtype=np.uint8), each)
-    return made | changes
+
+    def accept(**changes):
+        np.savez(folder / "cifar100.npz", **made | changes)
+        return store.fetch_unverified("arrays/cifar100", examine_arrays)
+
+    return accept
 
 
-def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
+def test_cifar100_from_arrays_is_taken_once_accepted(folder, accepted):
     """The SHA-256 of no such arrays is known: without a word the official archive is wanted."""
-    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez(folder / "cifar100.npz", **cifar100())
     assert image_files("cifar100") == ("cifar/cifar100_binary",)
-    path, said = store.fetch_unverified("arrays/cifar100", examine_arrays)
+    path, said = accepted()
     assert (path, said[:12]) == (folder / "cifar100.npz", "500 and 100 ")
     assert image_files("cifar100") == ("arrays/cifar100",)
     train, test = (load_images("cifar100", split) for split in ("train", "test"))
     assert (len(train), len(test), len(train.names)) == (50_000, 10_000, 100)
-    np.savez(folder / "cifar100.npz", **cifar100(y_test=np.arange(10_000) % 100))
+    with pytest.raises(DataCorrupted, match="SHA-256"):
+        accepted(y_test=np.arange(10_000) % 100)
     with pytest.raises(DataCorrupted, match="SHA-256"):
         load_images("cifar100", "train")
 
@@ -143,27 +147,20 @@ def test_cifar100_from_arrays_is_taken_once_accepted(folder, monkeypatch):
     "changes",
     [{"x_test": np.zeros((10_000, 32, 32), np.uint8)}, {"y_train": np.zeros(50_000, np.uint8)}],
 )
-def test_arrays_that_cannot_be_cifar100_are_not_accepted(folder, monkeypatch, changes):
-    monkeypatch.setenv("COMPANION_CACHE", str(folder / "cache"))
-    np.savez(folder / "cifar100.npz", **cifar100(**changes))
+def test_arrays_that_cannot_be_cifar100_are_not_accepted(accepted, changes):
     with pytest.raises(DataCorrupted, match="32 x 32 x 3"):
-        store.fetch_unverified("arrays/cifar100", examine_arrays)
+        accepted(**changes)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_no_two_sets_share_a_group(seed):
-    groups = np.random.default_rng(seed).integers(0, 40, 400)
-    found = split_rows(400, seed, {"a": 150, "b": 100, "c": 50}, groups=groups)
-    assert [len(rows) for rows in found.values()] == [150, 100, 50]
-    kinds = [set(groups[rows]) for rows in found.values()]
-    assert sum(map(len, kinds)) == len(set.union(*kinds))
-    assert len(np.unique(np.concatenate([*found.values()]))) == 300
-
-
-def test_groups_are_drawn_at_random_and_need_room():
+def test_groups_are_drawn_whole_and_at_random_and_need_room():
     groups = np.repeat(np.arange(100), 4)
-    drawn = [groups[split_rows(400, s, {"a": 40}, groups=groups)["a"]] for s in range(300)]
-    counts = np.bincount(np.concatenate(drawn), minlength=100)
+    counts = np.zeros(100)
+    for seed in range(300):
+        found = split_rows(400, seed, {"a": 40, "b": 100, "c": 50}, groups=groups)
+        assert [len(rows) for rows in found.values()] == [40, 100, 50]
+        kinds = [set(groups[rows]) for rows in found.values()]
+        assert sum(map(len, kinds)) == len(set.union(*kinds))
+        counts += np.bincount(groups[found["a"]], minlength=100)
     # Each group is in with probability 0.1, all four rows of it.
     assert np.all(counts % 4 == 0)
     assert np.abs(counts / 4 - 30).max() < 4.5 * np.sqrt(300 * 0.1 * 0.9)

@@ -22,19 +22,9 @@ def test_real_files(real_data):
     assert (train.name, train.names) == ("sst2", ("negative", "positive"))
     with pytest.raises(ValueError, match="read-only"):
         train.labels[0] = 0
-    # What the docstring says.
     rows = set(train.texts)
     assert len(rows) == 66_978
     assert not rows & set(validation.texts)
-    longer = {row for row in rows if len(row.split()) > 4}
-    assert sum(bool(parts(text) & longer) for text in validation.texts) == 8
-
-
-def parts(text):
-    """What stands between two words of a text, without the whole."""
-    words = text.split()
-    ends = [(i, j) for i in range(len(words)) for j in range(i + 1, len(words) + 1)]
-    return {" ".join(words[i:j]) for i, j in ends if j - i < len(words)}
 
 
 @pytest.mark.parametrize("end", ["", "\n"])

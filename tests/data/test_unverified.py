@@ -11,7 +11,6 @@ from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData
 CONTENT = b"what the authors published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
-REAL = "suitability/civilcomments_ERM_0"
 
 
 @pytest.fixture
@@ -50,41 +49,34 @@ def test_unknown_file_is_absent_wherever_copies_lie(mirror, server, copy):
     assert not store.available("a")
     assert store.state("a") == store.ABSENT
     assert store.fingerprints("one") == {"a": "absent", "b": SHA256}
-    with pytest.raises(DataUnavailable) as caught:
+    with pytest.raises(DataUnavailable, match="fetch --unverified a"):
         store.fetch("a")
-    for part in ("SHA-256", "registry", server.url, "fetch --unverified a"):
-        assert part in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert server.requests == 0
 
 
 def test_from_the_network(mirror, server):
     mirror.add("a", CONTENT, known=False, present=False, url=server.url)
     assert store.fetch_unverified("a", look) == (cached(), "looked at")
-    assert note().read_text() == f"{SHA256}\n"
     assert kept() == [cached(), note()]
+    assert note().read_text() == f"{SHA256}\n"
     assert store.fetch("a").read_bytes() == CONTENT
     assert store.fingerprints("one") == {"a": SHA256}
-    assert server.requests == 1
-
     cached().unlink()  # now like any other: it comes back, and only as it was
     assert store.available("a")
     assert server.requests == 2
     cached().unlink()
     server.content = b"other"
-    with pytest.raises(DataCorrupted, match=SHA256):
-        store.fetch("a")
-    with pytest.raises(DataCorrupted, match=SHA256):
-        store.fetch_unverified("a", look)
+    for attempt in (store.fetch, lambda name: store.fetch_unverified(name, look)):
+        with pytest.raises(DataCorrupted, match=SHA256):
+            attempt("a")
     assert kept() == [note()]
 
 
-def test_from_the_mirror(mirror, server):
-    mirror.add("a", CONTENT, known=False, url=server.url)
+def test_from_the_mirror(mirror):
+    mirror.add("a", CONTENT, known=False)
     assert store.fetch_unverified("a", look) == (mirror.path("a"), "looked at")
     assert kept() == [note()]
     assert store.fetch("a") == mirror.path("a")
-    assert server.requests == 0
     mirror.path("a").write_bytes(b"other")
     for attempt in (store.fetch, store.available, store.state):
         with pytest.raises(DataCorrupted, match=f"{SHA256}.*{OTHER}"):
@@ -98,7 +90,6 @@ def test_what_is_not_as_expected_is_not_kept(mirror, server, present):
     with pytest.raises(DataCorrupted, match="strange"):
         store.fetch_unverified("a", look)
     assert kept() == []
-    assert not store.available("a")
 
 
 def test_the_registry_wins(mirror):
@@ -124,59 +115,25 @@ def test_a_chapter_cannot_accept(mirror, monkeypatch):
         store.fetch_unverified("a", look)
 
 
-@pytest.fixture
-def command(mirror, monkeypatch, capsys):
-    """Runs one; returns exit code, output and errors."""
+def test_the_command(mirror, monkeypatch, capsys):
     monkeypatch.setattr(cli, "registry", lambda: mirror.entries)
     monkeypatch.setattr(cli, "examine_signals", look)
 
-    def run(*arguments):
-        try:
-            code = cli.main(list(arguments))
-        except SystemExit as stop:
-            code = stop.code
-        return (code, *capsys.readouterr())
+    def command(*arguments):
+        return cli.main(list(arguments)), *capsys.readouterr()
 
-    return run
-
-
-def test_the_command(mirror, command):
     mirror.add("group/a", CONTENT, known=False)
     mirror.add("group/b", CONTENT)
     assert command("list")[1].split("\n")[1].split()[1:3] == ["unknown", "unknown"]
     assert command("verify")[1].startswith("unknown    group/a\n")
-    assert command("fetch", "group/*") == (
-        0, f"{mirror.path('group/b')}\n",
-        "left out: group/a, which is unknown (see --unverified)\n",
-    )  # fmt: skip
+    code, out, error = command("fetch", "group/*")
+    assert (code, out) == (0, f"{mirror.path('group/b')}\n")
+    assert "group/a" in error
     code, out, _ = command("fetch", "--unverified", "group/a")
     assert code == 0
-    assert out.splitlines() == [
-        str(mirror.path("group/a")),
-        "  looked at",
-        f"  SHA-256 (nobody compared it) {SHA256}",
-    ]
+    assert out.splitlines()[:2] == [str(mirror.path("group/a")), "  looked at"]
+    assert SHA256 in out
     assert command("verify")[1].startswith("ok         group/a (mirror)\n")
     assert command("fetch", "group/*")[2] == ""
     mirror.path("group/a").write_bytes(b"other")
     assert command("verify")[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["fetch", "--unverified"], 2, "NAME"),
-        (["fetch", "--unverified", "c"], 2, "'c'"),
-        (["fetch", "--unverified", "b"], 2, "'b' is known"),
-        (["fetch", "--unverified", "gone"], 1, "COMPANION_OFFLINE"),
-        (["fetch", "a"], 1, "python -m lib.data fetch --unverified a"),
-        (["fetch", "gon*"], 1, "python -m lib.data fetch --unverified gone"),
-    ],
-)
-def test_refusals_are_one_line(mirror, command, arguments, code, message):
-    mirror.add("a", CONTENT, known=False)
-    mirror.add("b", CONTENT)
-    mirror.add("gone", CONTENT, known=False, present=False, url="http://127.0.0.1:9/never")
-    found, out, error = command(*arguments)
-    assert (found, out, error.count("\n")) == (code, "", 1)
-    assert message in error

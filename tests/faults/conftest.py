@@ -29,7 +29,6 @@ def processes():
 
 @pytest.fixture(scope="module")
 def module_processes():
-    """The same for all tests of a file."""
     yield from _processes()
 
 
@@ -46,17 +45,18 @@ def chapters(tmp_path, monkeypatch):
     return made
 
 
-@pytest.fixture(scope="module")
-def light(tmp_path_factory):
-    """Forks children that know `lib.runs` and `lib.data`."""
-    forker = Forker("fault_light", tmp_path_factory.mktemp("light"))
-    yield forker
-    assert not forker.close()
+def _forker(module):
+    """Forks children that know what a module knows."""
+
+    @pytest.fixture(scope="module")
+    def forker(tmp_path_factory):
+        started = Forker(module, tmp_path_factory.mktemp(module))
+        yield started
+        assert not started.close()
+
+    return forker
 
 
-@pytest.fixture(scope="module")
-def heavy(tmp_path_factory):
-    """Forks children that know PyTorch and the subjects, which take long to load."""
-    forker = Forker("fault_heavy", tmp_path_factory.mktemp("heavy"))
-    yield forker
-    assert not forker.close()
+light = _forker("fault_light")
+other_light = _forker("fault_light")
+heavy = _forker("fault_heavy")  # PyTorch and the subjects, which take long to load

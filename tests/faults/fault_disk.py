@@ -13,7 +13,6 @@ import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,19 +33,9 @@ class Case:
 
     pattern = "*"  # of the file that holds what is finished
 
-    def start(self) -> None:
-        """Prepare the place."""
+    def start(self) -> None: ...
 
-    def stop(self) -> None:
-        """Put back what other cases must not find."""
-
-    def finish(self) -> None:
-        """Make what must stay."""
-        self.work("finished")
-
-    def read(self) -> None:
-        """Read what is finished."""
-        self.work("finished")
+    def stop(self) -> None: ...
 
     def work(self, name: str) -> None:
         """Make something new; it is compared with what it must be."""
@@ -147,15 +136,10 @@ class Downloads(Case):
             return ""
 
 
-CASES: dict[str, Callable[[], Case]] = {
-    "store": Store,
-    "chapters": Chapters,
-    "downloads": Downloads,
-}
+CASES = {"store": Store, "chapters": Chapters, "downloads": Downloads}
 
 
 def temporaries() -> list[Path]:
-    """Files and folders that only a writer needs."""
     passing = [p for p in PLACE.rglob(".*") if p.name != ".cache"]
     return passing + [p for p in PLACE.rglob("tmp*") if p.is_file()]
 
@@ -165,7 +149,6 @@ def finished() -> dict[str, str]:
 
 
 def leave_pages(count: int) -> None:
-    """Fill the disk but for so many pages."""
     (PLACE / "ballast").unlink(missing_ok=True)
     if count >= 0:
         free = os.statvfs(PLACE).f_bavail
@@ -174,11 +157,11 @@ def leave_pages(count: int) -> None:
 
 def full(case: Case) -> str:
     """Work with more and more room, until there is enough; it fails until then."""
-    case.finish()
+    case.work("finished")
     before, failures = finished(), 0
     for room in range(200):
         leave_pages(room)
-        case.read()
+        case.work("finished")
         try:
             case.work("new")
         except FAILURES:
@@ -192,7 +175,7 @@ def full(case: Case) -> str:
     leave_pages(-1)
     case.work("new")  # as stored
     case.work("again")  # and there is room for more
-    case.read()
+    case.work("finished")
     return f"{failures} failures"
 
 
@@ -202,11 +185,11 @@ def remount(how: str) -> None:
 
 def read_only(case: Case) -> str:
     """New work fails; what is finished is read, or refused with one error, also if damaged."""
-    case.finish()
+    case.work("finished")
     before = files(PLACE)
     remount("ro")
     try:
-        case.read()
+        case.work("finished")
         reads = "what is finished is read"
     except OSError:
         reads = "what is finished is refused"
@@ -228,9 +211,9 @@ def read_only(case: Case) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(*FAILURES, DataCorrupted):  # it cannot be replaced now
-            case.read()
+            case.work("finished")
         remount("rw")
-        case.read()
+        case.work("finished")
     return f"{reads}{asked}"
 
 

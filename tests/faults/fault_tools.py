@@ -25,6 +25,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUN_MARK = "COMPANION_FAULTS_MARK"
+#: How often it must be alive of what is killed so often, for the test to be one.
+LIVED = {3: 1, 50: 35}
 PATIENCE = 300.0  # seconds until a child that says nothing counts as hanging
 
 
@@ -51,7 +53,6 @@ def carriers(token: str) -> list[psutil.Process]:
 
 
 def wait_until(true: Callable[[], object], seconds: float, what: str) -> None:
-    """Wait for something; an error that says what did not happen."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"after {seconds:.0f} s: {what}"
@@ -59,8 +60,6 @@ def wait_until(true: Callable[[], object], seconds: float, what: str) -> None:
 
 
 class Processes:
-    """Starts processes and makes sure that they end."""
-
     def __init__(self, token: str):
         self.token = token
         self._started: list[subprocess.Popen] = []
@@ -79,7 +78,6 @@ class Processes:
         return process
 
     def run(self, command: list[str], env: Mapping[str, str], seconds: float = PATIENCE, **options):
-        """Run a process to its end; (exit status, what it printed)."""
         process = self.start(command, env, **options)
         output, _ = process.communicate(timeout=seconds)
         return process.returncode, output
@@ -161,11 +159,9 @@ class Forker:
         return self.log.read_text()
 
     def others(self) -> list[psutil.Process]:
-        """Running descendants of children, orphans included."""
         return [p for p in carriers(self._processes.token) if p.pid != self._process.pid]
 
     def close(self) -> list[str]:
-        """End the forker; what had to be killed."""
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         left = self._processes.finish()

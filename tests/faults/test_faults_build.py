@@ -14,6 +14,7 @@ import pytest
 from fault_build import make_chapters
 from fault_tools import (
     HERE,
+    LIVED,
     RUN_MARK,
     Forker,
     assert_same_runs,
@@ -30,22 +31,18 @@ from lib.book.execute import _read_entry
 from lib.runs import RunStore
 
 SEED = 20_261_125
+COUNTS = [pytest.param(3, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.long)]
 BOOK = HERE.parent / "book"
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def builder(tmp_path_factory):
-    """Forks builds of the small book."""
     forker = Forker("fault_build", tmp_path_factory.mktemp("builder"), BOOK)
     yield forker
     assert not forker.close()
 
 
 class Small:
-    """The small book in a folder, and its builds."""
-
     def __init__(self, root: Path, forker: Forker, *names: str):
         self.root, self.forker = root, forker
         self.store = RunStore(root / "runs")
@@ -63,7 +60,6 @@ class Small:
         return json.loads(target.read_text()), time.monotonic() - started
 
     def entries(self) -> dict[str, str]:
-        """Hashes of the cached executions; each is whole."""
         cache = self.root / ".cache" / "book"
         for path in cache.glob("*/*.json"):
             assert _read_entry(path) is not None
@@ -71,15 +67,9 @@ class Small:
 
 
 def undisturbed_build(builder, folder: Path, *names: str) -> tuple[dict, dict, float]:
-    """What the chapters give, the runs they make, and the seconds of a whole build."""
     book = Small(folder / "book", builder, *names)
     given, seconds = book.build()
     return given, read_all(book.store), seconds
-
-
-@pytest.fixture(scope="module")
-def undisturbed(builder, tmp_path_factory):
-    return undisturbed_build(builder, tmp_path_factory.mktemp("undisturbed"), "one")
 
 
 def kill_and_build(book: Small, seconds: float, undisturbed) -> bool:
@@ -117,21 +107,17 @@ def kill_often(builder, folder: Path, undisturbed, count: int, *names: str) -> i
     return sum(lived)
 
 
-def test_three_killed_builds(builder, tmp_path, undisturbed):
-    assert kill_often(builder, tmp_path, undisturbed, 3, "one") >= 1
+@pytest.mark.parametrize("count", COUNTS)
+def test_killed_builds(builder, tmp_path, count):
+    names = ("one",) if count == 3 else ("one", "two")
+    whole = undisturbed_build(builder, tmp_path / "undisturbed", *names)
+    assert kill_often(builder, tmp_path, whole, count, *names) >= LIVED[count]
 
 
-@pytest.mark.long
-def test_fifty_killed_builds(builder, tmp_path, record_property):
-    whole = undisturbed_build(builder, tmp_path / "undisturbed", "one", "two")
-    lived = kill_often(builder, tmp_path, whole, 50, "one", "two")
-    record_property("killed", 50)
-    record_property("alive when killed", lived)
-    assert lived >= 35
-
-
-def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factory, undisturbed):
+@pytest.mark.slow
+def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factory):
     """The second build of the same book waits for the first, which is killed."""
+    given, runs, seconds = undisturbed_build(builder, tmp_path / "undisturbed", "one")
     other = Forker("fault_build", tmp_path_factory.mktemp("other"), BOOK)
     try:
         book = Small(tmp_path / "book", builder, "one")
@@ -139,17 +125,16 @@ def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factor
         first = book.begin()
         wait_until(lambda: (book.root / ".cache/book/one/lock").exists(), 60, "no build began")
         book.begin(other, target=str(target))
-        assert kill_at(builder, first, 0.5 * undisturbed[2], lambda: None)
+        assert kill_at(builder, first, 0.5 * seconds, lambda: None)
         assert other.end() == 0, other.printed()
-        assert json.loads(target.read_text()) == undisturbed[0]
-        assert_same_runs(read_all(book.store), undisturbed[1])
+        assert json.loads(target.read_text()) == given
+        assert_same_runs(read_all(book.store), runs)
     finally:
         assert not other.close()
 
 
 @pytest.mark.long
 def test_killed_builds_of_a_whole_site(processes, tmp_path):
-    """By jupyter-book itself: only the build is killed, at random moments; pages are whole."""
     book = make_book(tmp_path / "book")
     tokenless = book.environment
     book.environment = lambda **extra: tokenless(**extra) | {RUN_MARK: processes.token}

@@ -24,7 +24,6 @@ def content_of(run) -> tuple:
 
 @pytest.mark.parametrize("name", ["run.json", "arrays.npz"])
 def test_run_results(tmp_path, name):
-    """Whatever happens to a stored run, it is read as it was, or not at all."""
     runs = RunStore(tmp_path)
     run = runs.run(JOB)
     expected, path = content_of(run), run.path / name
@@ -65,7 +64,6 @@ def test_a_passing_trouble_is_not_taken_for_damage(tmp_path, monkeypatch, error)
 
 
 def test_executed_chapters(chapters, tmp_path):
-    """A damaged entry is set aside with a warning, and the chapter is executed again."""
     chapters.work("finished")
     (path,) = (tmp_path / ".cache/book/one").glob("*.json")
     content = path.read_bytes()

@@ -77,7 +77,6 @@ def kept(folder):
     ],
 )
 def test_a_download_that_goes_wrong(server, cache, how, error):
-    """One error with the address, and nothing kept; the next attempt succeeds."""
     server.how = how
     with pytest.raises(error, match=server.url) as caught:
         store.fetch("a")
@@ -90,7 +89,6 @@ def test_a_download_that_goes_wrong(server, cache, how, error):
 
 @pytest.mark.parametrize("size", [4_000, len(CONTENT), None])
 def test_a_download_stops_at_the_registered_size(server, cache, monkeypatch, size):
-    """Or at a limit, where none is registered."""
     server.how = "endless"
     monkeypatch.setattr(store, "MOST_BYTES", 1_000_000)
     entry = Entry("a", server.url, "o/a", size and SHA256, size, "l", "c", ("one",))
@@ -111,7 +109,6 @@ def fetching(forker: Forker, url: str, cache, target) -> int:
 
 @pytest.mark.slow
 def test_a_killed_download_is_never_read(light, server, tmp_path):
-    """Killed at three moments of a slow download; what it leaves is not taken for the file."""
     cache, target = tmp_path / "cache", tmp_path / "read"
     server.how = "slow"
     for number, share in enumerate((0.1, 0.5, 0.9)):
@@ -130,15 +127,12 @@ def test_a_killed_download_is_never_read(light, server, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_download_the_same(light, server, tmp_path, tmp_path_factory):
-    other = Forker("fault_light", tmp_path_factory.mktemp("other"))
-    try:
-        cache, targets = tmp_path / "cache", [tmp_path / "one", tmp_path / "two"]
-        server.how = "slow"
-        fetching(light, server.url, cache, targets[0])
-        fetching(other, server.url, cache, targets[1])
-        assert (light.end(), other.end()) == (0, 0), light.printed() + other.printed()
-        assert [target.read_bytes() for target in targets] == [CONTENT] * 2
-        assert [path.name for path in kept(cache)] == ["a"]
-    finally:
-        assert not other.close()
+def test_two_processes_download_the_same(light, other_light, server, tmp_path):
+    cache, targets = tmp_path / "cache", [tmp_path / "one", tmp_path / "two"]
+    server.how = "slow"
+    fetching(light, server.url, cache, targets[0])
+    fetching(other_light, server.url, cache, targets[1])
+    ends = light.end(), other_light.end()
+    assert ends == (0, 0), light.printed() + other_light.printed()
+    assert [target.read_bytes() for target in targets] == [CONTENT] * 2
+    assert [path.name for path in kept(cache)] == ["a"]

@@ -4,12 +4,13 @@ import warnings
 from pathlib import Path
 
 import pytest
-from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files
+from fault_tools import LIVED, Forker, assert_same_runs, kill_at, moments, read_all, runs_files
 
 from lib.runs import RunStore
 from lib.runs.checkpoint import load_arrays
 
 SEED = 20_261_122
+COUNTS = [pytest.param(3, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,6 @@ def undisturbed(heavy, tmp_path_factory):
 
 
 def checkpoints(store: RunStore) -> int:
-    """Number of checkpoints; each must be whole."""
     found = list(store.folder.glob("partial/*/checkpoint.npz"))
     for path in found:
         arrays, text = load_arrays(path)  # verifies the checksums of all members
@@ -72,22 +72,13 @@ def kill_often(forker: Forker, folder: Path, undisturbed, count: int) -> list[tu
         ]
 
 
-@pytest.mark.slow
-def test_three_killed_trainings_go_on_to_the_same_result(heavy, tmp_path, undisturbed):
-    found = kill_often(heavy, tmp_path, undisturbed, 3)
-    assert sum(lived for lived, *_ in found) >= 1
-
-
-@pytest.mark.long
-def test_fifty_killed_trainings_go_on_to_the_same_result(
-    heavy, tmp_path, undisturbed, record_property
-):
-    found = kill_often(heavy, tmp_path, undisturbed, 50)
-    record_property("killed", len(found))
-    record_property("alive when killed", sum(lived for lived, *_ in found))
-    assert sum(lived for lived, *_ in found) >= 35
-    assert len({count for _, count, _ in found}) >= 4  # before, between and after finished runs
-    assert sum(saved > 0 for *_, saved in found) >= 10
+@pytest.mark.parametrize("count", COUNTS)
+def test_killed_trainings_go_on_to_the_same_result(heavy, tmp_path, undisturbed, count):
+    found = kill_often(heavy, tmp_path, undisturbed, count)
+    assert sum(lived for lived, *_ in found) >= LIVED[count]
+    if count == 50:
+        assert len({count for _, count, _ in found}) >= 4  # before, between, after finished runs
+        assert sum(saved > 0 for *_, saved in found) >= 10
 
 
 @pytest.mark.long

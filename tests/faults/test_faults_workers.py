@@ -17,6 +17,7 @@ from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, ru
 from lib.runs import RunStore, executors
 
 SEED = 20_261_123
+COUNTS = [pytest.param(3, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.long)]
 COUNT = 6  # jobs
 
 
@@ -30,7 +31,7 @@ def expected(tmp_path_factory):
 
 
 def by_seed(runs: dict) -> dict:
-    """Runs by their seed, which the metrics do not hold: keys depend on the pause."""
+    """Keys depend on the pause."""
     return {run["arrays"]["total"].tobytes(): run for run in runs.values()}
 
 
@@ -39,7 +40,6 @@ def same(store: RunStore, expected: dict) -> None:
 
 
 def workers(pid: int) -> list[int]:
-    """Process ids of the workers of a process."""
     found = []
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(pid).children():
@@ -61,18 +61,16 @@ def kill_a_worker(
         time.sleep(max(0.0, min(0.02, deadline - time.monotonic())))
     alive = workers(pid) if not forker.ended() else []
     finished = runs_files(store)
-    hit = False
     if alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(rng.choice(alive)), signal.SIGKILL)
-            hit = True
     assert forker.end() == 0, forker.printed()
     after = runs_files(store)
     assert {key: after[key] for key in finished} == finished
     same(store, expected)
     assert not list(store.folder.glob("partial/*/"))
     wait_until(lambda: not forker.others(), 10, "workers are left")
-    return hit
+    return bool(alive)
 
 
 def kill_workers(forker: Forker, folder: Path, expected, count: int) -> int:
@@ -88,17 +86,9 @@ def kill_workers(forker: Forker, folder: Path, expected, count: int) -> int:
     return sum(hit)
 
 
-@pytest.mark.slow
-def test_three_killed_workers_are_replaced(light, tmp_path, expected):
-    assert kill_workers(light, tmp_path, expected, 3) >= 1
-
-
-@pytest.mark.long
-def test_fifty_killed_workers_are_replaced(light, tmp_path, expected, record_property):
-    hit = kill_workers(light, tmp_path, expected, 50)
-    record_property("killed", 50)
-    record_property("alive when killed", hit)
-    assert hit >= 30
+@pytest.mark.parametrize("count", COUNTS)
+def test_killed_workers_are_replaced(light, tmp_path, expected, count):
+    assert kill_workers(light, tmp_path, expected, count) >= {3: 1, 50: 30}[count]
 
 
 @pytest.mark.slow
@@ -119,20 +109,16 @@ def _id_of(_) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
-def test_two_processes_share_the_same_work(light, tmp_path, tmp_path_factory, expected, killed):
+def test_two_processes_share_the_same_work(light, other_light, tmp_path, expected, killed):
     """One begins with the first job, one with the last; killed, one leaves the other the rest."""
-    other = Forker("fault_light", tmp_path_factory.mktemp("other"))
-    try:
-        store = RunStore(tmp_path)
-        first = light.begin("run_here", tmp_path, COUNT, 0.03, 1)
-        other.begin("run_here", tmp_path, COUNT, 0.03, -1)
-        if killed:
-            assert kill_at(light, first, 0.5, lambda: read_all(store))
-        else:
-            assert light.end() == 0, light.printed()
-        assert other.end() == 0, other.printed()
-        assert not other.printed()  # nothing was taken for damaged
-        same(store, expected)
-        assert not (store.folder / "set-aside").exists()
-    finally:
-        assert not other.close()
+    store = RunStore(tmp_path)
+    first = light.begin("run_here", tmp_path, COUNT, 0.03, 1)
+    other_light.begin("run_here", tmp_path, COUNT, 0.03, -1)
+    if killed:
+        assert kill_at(light, first, 0.5, lambda: read_all(store))
+    else:
+        assert light.end() == 0, light.printed()
+    assert other_light.end() == 0, other_light.printed()
+    assert not other_light.printed()  # nothing was taken for damaged
+    same(store, expected)
+    assert not (store.folder / "set-aside").exists()

@@ -41,12 +41,10 @@ class Row:
 
     @property
     def id(self) -> str:
-        """As pytest shows it."""
         return f"{self.name}-{self.argument}: {self.label}"
 
 
 def shown(value: Any) -> tuple[str, ...]:
-    """What a message may show of a value: as it is written, rounded, or its type."""
     texts = [repr(value), str(value), type(value).__name__]
     if isinstance(value, float):
         texts.append(f"{value:g}")
@@ -61,7 +59,6 @@ def shown(value: Any) -> tuple[str, ...]:
 
 
 def as_bad(value: Any) -> Bad:
-    """Values that speak for themselves are their own labels."""
     if isinstance(value, Bad):
         return value
     return Bad(" ".join(repr(value).split())[:60], value, shown(value))
@@ -99,14 +96,12 @@ SIZES = ({}, {"a": -1}, {"a": 10**12}, {"a": 2.5}, {"a": "3"}, 3)
 
 
 def with_value(array: Any, value: Any) -> np.ndarray:
-    """A copy whose last entry is `value`."""
     changed = np.array(array, dtype=float)
     changed.flat[-1] = value
     return changed
 
 
 def vectors(good: Any, *, infinite: bool = False) -> tuple[Bad, ...]:
-    """What is wrong with arrays of finite numbers of shape (n,); or they may be infinite."""
     good = np.asarray(good, dtype=float)
     found = (
         Bad("empty", good[:0], ("(0,)", "0", "empty", "float64")),
@@ -122,7 +117,6 @@ def vectors(good: Any, *, infinite: bool = False) -> tuple[Bad, ...]:
 
 
 def matrices(good: Any) -> tuple[Bad, ...]:
-    """What is wrong with arrays of finite numbers of shape (n, k)."""
     good = np.asarray(good, dtype=float)
     return (
         Bad("no rows", good[:0], (str(good[:0].shape), "0")),
@@ -138,7 +132,6 @@ def matrices(good: Any) -> tuple[Bad, ...]:
 
 
 def probabilities(good: Any) -> tuple[Bad, ...]:
-    """What is wrong with probabilities whose last axis sums to 1."""
     good = np.asarray(good, dtype=float)
     return (
         Bad("do not sum to 1", 2 * good, ("2",)),
@@ -151,7 +144,6 @@ def probabilities(good: Any) -> tuple[Bad, ...]:
 
 
 def booleans(good: Any) -> tuple[Bad, ...]:
-    """What is wrong with arrays of booleans of shape (n,)."""
     good = np.asarray(good)
     return (
         Bad("empty", good[:0], ("(0,)", "0")),
@@ -164,7 +156,6 @@ def booleans(good: Any) -> tuple[Bad, ...]:
 
 
 def labels(good: Any, classes: int | None = None) -> tuple[Bad, ...]:
-    """What is wrong with classes, integers of shape (n,) from 0 to `classes` - 1."""
     good = np.asarray(good)
     found = [
         Bad("empty", good[:0], ("(0,)", "0")),
@@ -186,7 +177,6 @@ def but(values: tuple[Any, ...], *labels: str) -> tuple[Any, ...]:
 
 
 def scores(good: Any) -> tuple[Bad, ...]:
-    """What is wrong with scores: they may be infinite."""
     return vectors(good, infinite=True)
 
 
@@ -266,8 +256,6 @@ BY_NAME = _named(
 
 
 class Table(list[Row]):
-    """Rows of malformed calls."""
-
     def add(
         self,
         name: str,

@@ -20,8 +20,6 @@ READERS = {"report": report.read_predictions, "pickle": data.read_numpy_pickle}
 
 
 class Hostile:
-    """Writes a file where it is unpickled."""
-
     def __init__(self, marker):
         self.marker = str(marker)
 
@@ -38,7 +36,6 @@ def raw_pickle(path, marker):
 
 
 def lying_npz(path, _):
-    """A member that declares four gigabytes."""
     np.savez(path, test_logits=np.zeros((2, 2)))
     content = path.read_bytes()
     at = content.rindex(b"PK\x01\x02") + 24
@@ -46,7 +43,6 @@ def lying_npz(path, _):
 
 
 def huge_shape(path, _):
-    """A header of many numbers in front of none."""
     header = io.BytesIO()
     shape = {"descr": "<f8", "fortran_order": False, "shape": (10**12, 10)}
     np.lib.format.write_array_header_1_0(header, shape)
@@ -75,10 +71,6 @@ FILES = {
 }
 
 
-def listing(folder):
-    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-
-
 @pytest.mark.parametrize("case", FILES)
 def test_malformed_file(case, tmp_path, monkeypatch, capsys):
     reader, name, make, error, named = FILES[case]
@@ -86,40 +78,28 @@ def test_malformed_file(case, tmp_path, monkeypatch, capsys):
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
     make(inside / name, tmp_path / "executed")
-    before = listing(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
     with pytest.raises(error) as caught:
         READERS[reader](inside / name)
     assert type(caught.value) is error
     assert named in str(caught.value)
     if reader == "report":
         assert report_command([name]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("error: ")
-        assert named in said
-        assert said.count("\n") == 1
-    assert listing(tmp_path) == before
+        assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_program_is_real(tmp_path):
-    raw_pickle(tmp_path / "own.pkl", tmp_path / "executed")
-    pickle.loads((tmp_path / "own.pkl").read_bytes())
-    assert (tmp_path / "executed").exists()
-
-
-def test_the_data_command_says_so_in_one_line(tmp_path, monkeypatch, capsys):
+def test_the_data_command_makes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COMPANION_OFFLINE", "1")
-    try:
-        status = data_command(["fetch", "../../etc/passwd"])
-    except SystemExit as stopped:
-        status = stopped.code
-    assert status
-    assert "Traceback" not in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        data_command(["fetch", "../../etc/passwd"])
+    assert stopped.value.code
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize("arguments", [["record", "../x"], ["nonsense"]])
-def test_the_book_command_says_so(arguments, tmp_path):
+def test_the_book_command_says_so(arguments):
     command = [sys.executable, "-m", "lib.book", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode != 0

@@ -21,7 +21,6 @@ TRIAL = "score_a,abstained_a,score_b,abstained_b"
 
 
 def peak_of(call, *arguments):
-    """Bytes that a call had at once, and what it returned or raised."""
     tracemalloc.start()
     try:
         found = call(*arguments)
@@ -34,7 +33,6 @@ def peak_of(call, *arguments):
 
 
 def header(shape, descr):
-    """What an NPY file begins with."""
     stream = io.BytesIO()
     about = {"descr": descr, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, about)
@@ -42,7 +40,6 @@ def header(shape, descr):
 
 
 def zeros(path, **shapes):
-    """An NPZ file of zeros that is small because it is compressed."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, (shape, descr) in shapes.items():
             left = math.prod(shape) * np.dtype(descr).itemsize
@@ -53,22 +50,19 @@ def zeros(path, **shapes):
     return path
 
 
-BOMBS = {
-    "doubles": {"test_logits": ((2 * MEGABYTE, 2), "<f8")},
-    "bytes, which become doubles": {"test_logits": ((4 * MEGABYTE, 2), "|i1")},
-    "many arrays": {
-        f"{part}_logits": ((MEGABYTE, 2), "<f8") for part in ("holdout", "test", "user")
-    },
-}
-
-
-@pytest.mark.parametrize("case", BOMBS)
-def test_an_archive_that_unpacks_to_too_much_is_refused_unread(case, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "rows", "names"),
+    [("<f8", 2, ["test"]), ("|i1", 4, ["test"]), ("<f8", 1, ["holdout", "test", "user"])],
+)
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(
+    kind, rows, names, tmp_path, monkeypatch
+):
     monkeypatch.setenv(FILE_MEMORY, str(100 * MEGABYTE))
-    path = zeros(tmp_path / "own.npz", **BOMBS[case])
+    given = {f"{name}_logits": ((rows * MEGABYTE, 2), kind) for name in names}
+    path = zeros(tmp_path / "own.npz", **given)
     assert path.stat().st_size < MEGABYTE / 2
     peak, error = peak_of(report.read_predictions, path)
-    assert "own.npz: its arrays must take at most 25,000,000 bytes" in str(error)
+    assert "at most 25,000,000 bytes" in str(error)
     assert peak < MEGABYTE
 
 
@@ -82,14 +76,6 @@ def test_no_more_than_half_of_the_free_memory_by_default(tmp_path, monkeypatch):
     free.available = 10**12
     assert arrays.most_memory()[0] == 4_000_000_000
     assert len(report.read_predictions(path).test_logits) == MEGABYTE
-
-
-@pytest.mark.parametrize("value", ["2 GB", "-1", "1e9", "²"])
-def test_the_limit_is_a_number(value, tmp_path, monkeypatch):
-    monkeypatch.setenv(FILE_MEMORY, value)
-    path = zeros(tmp_path / "own.npz", test_logits=((3, 2), "<f8"))
-    with pytest.raises(ValueError, match=f"{FILE_MEMORY} must be a number of bytes, got"):
-        report.read_predictions(path)
 
 
 LYING = {
@@ -123,20 +109,12 @@ def test_many_members_are_not_listed(tmp_path):
 ROWS = 60_000
 DRAWN = RNG.normal(size=(ROWS, 4))
 READ = {
-    **{
-        f"logits, {kind}": {"test_logits": (9 * DRAWN).astype(kind)}
-        for kind in ("f8", "f2", "i1", ">f8")
-    },
-    "labels, i1": {"test_labels": RNG.integers(0, 4, ROWS).astype("i1")},
-    "groups, one long": {"test_groups": np.array(["a", "b" * 200])[RNG.integers(0, 2, ROWS)]},
-    "groups, numbers": {"test_groups": RNG.integers(0, 9, ROWS)},
-    "flags, f8": {"test_abstained": (RNG.random(ROWS) < 0.5).astype(float)},
-    "scores": {"test_scores": DRAWN[:, 0]},
-    "NaN everywhere": {"test_logits": np.full((ROWS, 4), np.nan)},
-    "abstained": {
-        "test_logits": np.where(DRAWN[:, :1] < 0, np.nan, DRAWN), "test_abstained": DRAWN[:, 0] < 0
-    },
-}  # fmt: skip
+    **{kind: {"test_logits": (9 * DRAWN).astype(kind)} for kind in ("f8", "f2", "i1", ">f8")},
+    "labels": {"test_labels": RNG.integers(0, 4, ROWS).astype("i1")},
+    "one long group": {"test_groups": np.array(["a", "b" * 200])[RNG.integers(0, 2, ROWS)]},
+    "flags": {"test_abstained": (RNG.random(ROWS) < 0.5).astype(float)},
+    "NaN": {"test_logits": np.full((ROWS, 4), np.nan)},
+}
 
 
 def held_by(found):
@@ -174,19 +152,15 @@ def test_reading_a_table_does_not_take_more(case, tmp_path):
     assert peak <= PEAK * max(held_by(found), cells) + MEGABYTE / 2
 
 
-def test_a_table_stops_at_the_limit(tmp_path, monkeypatch):
-    path = tmp_path / "own.csv"
-    head, rows = TABLES["logits"]
-    path.write_text(head + 20 * rows)
+@pytest.mark.parametrize("case", ["logits", "a long group", "a trial of words"])
+def test_a_table_stops_at_the_limit(case, tmp_path, monkeypatch):
+    """Of many rows, or of few characters where each row is so long."""
+    head, rows = TABLES[case]
+    (tmp_path / "own.csv").write_text(head + (20 if case == "logits" else 1) * rows)
     monkeypatch.setenv(FILE_MEMORY, str(MEGABYTE))
-    peak, error = peak_of(report.read_predictions, path)
-    assert "own.csv: its arrays must take at most 250,000 bytes" in str(error)
-    assert peak < MEGABYTE
-    for case in ("a long group", "a trial of words"):  # few characters, but each row so long
-        path.write_text("".join(TABLES[case]))
-        peak, error = peak_of(report.read_predictions, path)
-        assert "must take at most 250,000 bytes" in str(error)
-        assert peak < 2 * MEGABYTE
+    peak, error = peak_of(report.read_predictions, tmp_path / "own.csv")
+    assert "at most 250,000 bytes" in str(error)
+    assert peak < 2 * MEGABYTE
 
 
 @pytest.mark.parametrize(
@@ -211,20 +185,17 @@ def test_a_row_a_cell_and_a_word_are_bounded(text, said, tmp_path, monkeypatch):
     assert len(str(error)) < 600
 
 
-@pytest.mark.parametrize("columns", [4097])
-def test_features_are_bounded(columns, tmp_path):
-    said = "must have at most 4,096 columns .* principal components"
-    np.savez(tmp_path / "own.npz", test_features=np.zeros((2, columns)))
-    names = ",".join(f"feature_{j}" for j in range(columns))
-    (tmp_path / "own.csv").write_text(f"part,{names}\ntest,{','.join(['0'] * columns)}\n")
-    (tmp_path / "trial.csv").write_text(f"{TRIAL},{names}\n0,0,0,0,{','.join(['0'] * columns)}\n")
+def test_features_are_bounded(tmp_path):
+    np.savez(tmp_path / "own.npz", test_features=np.zeros((2, 4097)))
+    names, row = (",".join(each) for each in ([f"feature_{j}" for j in range(4097)], ["0"] * 4097))
+    (tmp_path / "own.csv").write_text(f"part,{names}\ntest,{row}\n")
+    (tmp_path / "trial.csv").write_text(f"{TRIAL},{names}\n0,0,0,0,{row}\n")
     for name in ("own.npz", "own.csv", "trial.csv"):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match="at most 4,096 columns"):
             report.read_predictions(tmp_path / name)
 
 
 def packed(path, *members):
-    """A tar archive, by gzip, of names and numbers of zeros; a name may be of another type."""
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name, size, kind in members:
             member = tarfile.TarInfo(name)
@@ -237,27 +208,23 @@ def read_all(path):
     return [read() for member, read in formats.walk_tar(path) if formats.is_plain_file(member)]
 
 
-#: Of some kB each.
 TARS = {
-    "a large member": [("a/1.png", 20 * MEGABYTE, tarfile.REGTYPE)],
-    "a member that is skipped": [("../1.png", 20 * MEGABYTE, tarfile.REGTYPE)],
-    "a long name": [("n", 20 * MEGABYTE, tarfile.GNUTYPE_LONGNAME)],
-    "long attributes": [("n", 20 * MEGABYTE, tarfile.XHDTYPE)],
-    "many members": [(f"a/{k}.png", 0, tarfile.REGTYPE) for k in range(2_000)],
+    "a large member": ("a/1.png", tarfile.REGTYPE),
+    "a member that is skipped": ("../1.png", tarfile.REGTYPE),
+    "a long name": ("n", tarfile.GNUTYPE_LONGNAME),
+    "long attributes": ("n", tarfile.XHDTYPE),
 }
 
 
 @pytest.mark.parametrize("case", TARS)
 def test_a_tar_that_unpacks_to_too_much(case, tmp_path):
-    path = packed(tmp_path / "own.tar.gz", *TARS[case])
-    peak, found = peak_of(read_all, path)
+    name, kind = TARS[case]
+    path = packed(tmp_path / "own.tar.gz", (name, 20 * MEGABYTE, kind))
     bound = formats.MOST_FACTOR * path.stat().st_size
     assert bound < 18 * MEGABYTE
+    peak, found = peak_of(read_all, path)
+    assert "at most 100 times" in str(found)
     assert peak < 2 * bound + MEGABYTE
-    if case == "many members":  # whose headers do not unpack to so much
-        assert found == [b""] * 2_000
-    else:
-        assert "members must unpack to at most 100 times its bytes" in str(found)
 
 
 @pytest.mark.parametrize(("limit", "size"), [("MOST_MEMBERS", 2), ("MOST_MEMBER", 6)])
@@ -268,14 +235,3 @@ def test_a_tar_of_many_or_large_members_stops(limit, size, tmp_path, monkeypatch
     path = packed(tmp_path / "own.tar.gz", *members)
     with pytest.raises(ValueError, match="must have at most 5"):
         read_all(path)
-
-
-def test_a_word_of_an_array_is_bounded(tmp_path):
-    """One long name makes every row as long."""
-    words = np.array(["a", "b" * 131_000] + ["a"] * 20)
-    np.savez_compressed(tmp_path / "own.npz", test_groups=words)
-    peak, error = peak_of(report.read_predictions, tmp_path / "own.npz")
-    assert "'test_groups' must be words of at most 200" in str(error)
-    assert peak < MEGABYTE
-    with pytest.raises(ValueError, match="test_groups"):
-        report.ModelPredictions(test_groups=words)

@@ -19,28 +19,11 @@ DECLARED = {
 }
 
 
-class Odd:
-    """An object that no YAML file can name."""
-
-    def __repr__(self):
-        return "odd"
-
-
 #: What is of no declared type, whatever it may be.
-ALWAYS = {
-    "None": None,
-    "mapping": {"a": 1},
-    "object": Odd(),
-    "bytes": b"1",
-    "complex": 1j,
-    "empty list": [],
-    "nested list": [[1]],
-    "list of None": [None],
-}
+ALWAYS = {repr(v): v for v in (None, {"a": 1}, object(), b"1", 1j, [], [[1]], [None])}
 
 
 def beyond(allowed, kind):
-    """Numbers that an interval leaves out."""
     low, high = (float(end) for end in allowed[1:-1].split(","))
     number = int if kind == "int" else float
     found = {}
@@ -56,7 +39,6 @@ def beyond(allowed, kind):
 
 
 def malformed(parameter):
-    """Names of malformed values, and the values."""
     kind, allowed = parameter.kind, parameter.allowed
     is_list, item = kind.startswith("list["), re.sub(r"list\[(\w+)\]", r"\1", kind)
     bad = {}
@@ -87,6 +69,7 @@ def malformed(parameter):
 def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
     wrong = []
     for parameter in DECLARED[chapter]:
+        assert malformed(parameter)
         for label, value in malformed(parameter).items():
             try:
                 found = validate_parameters(DECLARED[chapter], {parameter.name: value})
@@ -98,11 +81,6 @@ def test_malformed_parameters_are_named_with_what_is_allowed(chapter):
                 found = said
             wrong.append((parameter.name, label, found))
     assert wrong == []
-
-
-def test_every_chapter_has_parameters_with_malformed_values():
-    assert all(malformed(parameter) for own in DECLARED.values() for parameter in own)
-    assert sum(map(len, DECLARED.values())) > 100
 
 
 FILES = {

@@ -69,19 +69,6 @@ def test_posteriors_are_distributions(counts, delta, pair):
 
 
 @check
-@given(tables(), deltas, st.floats(0.001, 0.999))
-def test_quantiles_invert_the_distribution(counts, delta, q):
-    posterior = audit.epsilon_posterior(audit.AttackCounts(*counts), delta)
-    found = float(posterior.ppf(q))
-    assert found >= 0
-    if found == 0:
-        assert posterior.mass_at_zero >= q - 1e-9
-    else:
-        assert float(posterior.cdf(found)) == pytest.approx(q, abs=1e-8)
-    assert float(posterior.isf(1 - q)) == pytest.approx(found, rel=1e-6, abs=1e-6)
-
-
-@check
 @given(
     st.integers(1, 2000),
     units,
@@ -119,43 +106,6 @@ def test_intervals_nest_in_the_level(counts, delta, pair, method, side):
 
 
 @check
-@given(tables(), deltas, levels, st.sampled_from(METHODS))
-def test_intervals_do_not_know_what_a_positive_is(counts, delta, level, method):
-    tp, fp, tn, fn = counts
-    found = audit.epsilon_interval(audit.AttackCounts(*counts), delta, level, method)
-    for other in ((tn, fn, tp, fp), (fn, tn, fp, tp)):
-        again = audit.epsilon_interval(audit.AttackCounts(*other), delta, level, method)
-        assert again == pytest.approx(found, rel=1e-6, abs=1e-7)
-
-
-@check
-@given(tables(), ordered(st.floats(0, 0.5)), levels, st.sampled_from(METHODS))
-def test_a_larger_delta_leaves_a_smaller_epsilon(counts, pair, level, method):
-    counts = audit.AttackCounts(*counts)
-    small, large = (audit.epsilon_interval(counts, delta, level, method) for delta in pair)
-    assert near(large[0], small[0])
-    assert near(large[1], small[1])
-
-
-@check
-@given(
-    st.tuples(st.integers(3, 40), st.integers(0, 3), st.integers(10, 40), st.integers(1, 3)),
-    deltas,
-    st.floats(0.5, 0.99),
-    st.sampled_from(METHODS),
-)
-def test_fewer_errors_show_more(counts, delta, level, method):
-    """One error less, of an attack that is better than chance by far."""
-    tp, fp, tn, fn = counts
-    low, _ = audit.epsilon_interval(audit.AttackCounts(*counts), delta, level, method, "lower")
-    fewer = audit.AttackCounts(tp + 1, fp, tn, fn - 1)
-    assert near(low, audit.epsilon_interval(fewer, delta, level, method, "lower")[0])
-
-
-# Thresholds.
-
-
-@check
 @given(ordered(units), ordered(st.floats(0.01, 10)), ordered(st.floats(1e-9, 0.9)))
 def test_the_gaussian_mechanism(rates, mus, deltas):
     errors = np.array([audit.gaussian_fnr(rates, mu) for mu in mus])
@@ -167,8 +117,6 @@ def test_the_gaussian_mechanism(rates, mus, deltas):
     assert (np.diff(table, axis=0) <= 1e-12).all()
     assert (np.diff(table, axis=1) >= -1e-12).all()
 
-
-# One run.
 
 runs = st.tuples(st.integers(1, 60), units, st.integers(0, 200)).map(
     lambda a: (round(a[1] * a[0]), a[0], a[0] + a[2])
@@ -211,9 +159,3 @@ def test_bounds_of_one_run(run, pair, deltas):
         seen = math.inf if rate == 1 else max(0.0, math.log(rate / (1 - rate))) if rate else 0.0
         if pair[0] > 0.5:
             assert low <= seen + 1e-9
-
-
-def test_regions_of_huge_epsilons():
-    region = audit.privacy_region(800.0, 0.0)
-    assert region.contains(0.1, 0.2)
-    assert region.lower(0.5) == 0

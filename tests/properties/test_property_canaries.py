@@ -72,20 +72,6 @@ def test_intervals_of_guesses(n, part, options, pair):
 
 
 @check
-@given(seeds, st.integers(4, 60), ordered(st.floats(0, 0.01)), levels)
-def test_bounds_of_guesses_with_delta(seed, n, deltas, level):
-    rng = np.random.default_rng(seed)
-    made = rng.random(n) < 0.7
-    correct = made & (rng.random(n) < 0.85)
-    game = Guesses(made, correct, 2, rng.random(n) < 0.5)
-    pure = game.lower_bound(level)
-    bounds = [game.lower_bound(level, delta) for delta in deltas]
-    assert 0 <= bounds[1] <= bounds[0] + 1e-9 <= pure + 2e-9
-    low, high = game.bayesian_interval(level)
-    assert 0 <= low <= high
-
-
-@check
 @given(audited(), ordered(levels), seeds)
 def test_valid_bounds(given_, pair, seed):
     p, trained, true = given_

@@ -109,27 +109,6 @@ def test_differences_are_antisymmetric(given_, seed, estimator, clip):
 
 
 @check
-@given(known(), st.floats(0.05, 0.5))
-def test_quality_and_score_sum_to_what_is_observed(given_, clip):
-    nuisances, _ = given_
-    psi = estimate_from_nuisances(nuisances, clip=clip)
-    theta = cf.classification_quality_estimate(psi)
-    seen = np.where(nuisances.abstained, 1.0, 2 * nuisances.scores)
-    assert theta.value + psi.value == pytest.approx(seen.mean(), abs=1e-12)
-    low, high = theta.interval
-    if math.isnan(low):
-        assert math.isnan(high)
-    elif theta.reach is None:
-        assert low <= theta.value <= high
-        assert 0 <= theta.p_value <= 1
-    else:
-        assert 0 <= low <= high <= 1
-        assert 0 <= theta.p_value <= 1
-    again = cf.classification_quality_estimate(theta)  # twice is none
-    assert again.value == pytest.approx(psi.value, abs=1e-12)
-
-
-@check
 @given(known(3, 40), ordered(units), st.floats(0.05, 0.5))
 def test_bounds_under_contamination(given_, shares, clip):
     nuisances, rng = given_
@@ -167,9 +146,3 @@ def test_bounds_under_contamination(given_, shares, clip):
         found = cf.contamination_bounds(estimate, [plain])
         end = found.loc[0, "low" if value < estimate.value else "high"]
         assert end == pytest.approx(value, abs=1e-6)
-
-
-# Scores.
-
-
-# Sequences.

@@ -69,7 +69,6 @@ def parts(result, path=""):
 
 
 def close(one, other, rtol):
-    """Whether two parts are equal: floats up to rounding, all else exactly."""
     if one.shape != other.shape or "f" not in one.dtype.kind + other.dtype.kind:
         return one.shape == other.shape and bool((one == other).all())
     one, other = one.astype(float), other.astype(float)
@@ -313,7 +312,6 @@ def test_units_and_codings_do_not_matter(row):
 
 @each(row for row in WHOLE if {"number", "unit", "simplex"} & set(row.kinds.values()))
 def test_nan_is_refused_or_not_read(row):
-    """It never comes out where it was not before; scores of withheld answers are not read."""
     failed = []
     for a, kind in row.kinds.items():
         if kind not in ("number", "unit", "simplex"):
@@ -344,7 +342,6 @@ def on_a_grid(row, parts):
 
 @each(row for row in WHOLE if {"number", "unit"} & set(row.kinds.values()))
 def test_the_precision_of_tenths_does_not_matter(row):
-    """In whatever type the same numbers come; and single precision decides as double does."""
     near, double = on_a_grid(row, 10)
     for kind in (np.float16, np.float32):
         held = {a: values.astype(kind) for a, values in near.items()}
@@ -355,19 +352,6 @@ def test_the_precision_of_tenths_does_not_matter(row):
         assert_same(up, [(kind.__name__, held), ("tensors", tensors)])
         if kind is np.float32 and not any(name in row.name for name in JUMPS):
             assert_same(double, [("against double", held)], rtol=1e-4)
-
-
-@each(row for row in ROWS if row.recode and row.only != "order" and "SuperLearner" not in row.name)
-def test_units_of_twelfths_do_not_matter(row):
-    """Products and sums of them round, and what was equal is equal up to that."""
-    near, changed = on_a_grid(row, 12)
-    cases = [
-        (f"{which} {label}", {a: change(changed.given[a]) for a in which.split()})
-        for which, changes in row.recode.items()
-        for label, change in changes.items()
-        if set(which.split()) <= set(near)
-    ]
-    assert_same(changed, cases, rtol=row.rtol)
 
 
 @each(row for row in WHOLE if "group" in row.kinds.values())
@@ -382,15 +366,3 @@ def test_groups_may_be_called_anything_but_missing(row):
         gone = words.astype(object).where(np.arange(len(words)) > 40, value).astype(kind)
         cases += [(f"{value} {kind}", {argument: gone}), (f"array {kind}", {argument: gone.array})]
     assert_refused(row, cases, "missing NaN nan None NA")
-
-
-@each(row for row in WHOLE if {"unit", "simplex", "flags"} & set(row.kinds.values()))
-def test_what_is_no_probability_and_no_flag_is_refused(row):
-    cases = []
-    for a, kind in row.kinds.items():
-        bad = {"unit": (-0.25, 1.25), "simplex": (-0.25, 1.25), "flags": (2.0,)}.get(kind, ())
-        for value in (*bad, math.nan, math.inf) if bad else ():
-            values = np.array(row.given[a], dtype=float)
-            values.flat[-1] = value
-            cases.append((f"{a} of {value}", {a: values}))
-    assert_refused(row, cases, "0 NaN finite probabilities")

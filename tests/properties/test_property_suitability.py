@@ -77,23 +77,6 @@ def test_equivalence(samples, margins_, alphas):
 
 
 @check
-@given(seeds, st.integers(2, 5), st.floats(0.02, 0.5), st.floats(0.01, 0.5))
-def test_equivalence_of_groups(seed, groups, margin, alpha):
-    rng = np.random.default_rng(seed)
-    labels = np.r_[np.repeat(np.arange(groups), 2), rng.integers(0, groups, 20)]
-    found = su.equivalence_between_groups(rng.random(len(labels)), labels, margin, alpha)
-    table = found.table
-    assert len(table) == groups * (groups - 1) // 2
-    assert (table["p_holm"] >= table["p_value"]).all()
-    assert table["p_holm"].between(0, 1).all()
-    assert found.p_value == table["p_value"].max()
-    assert found.equivalent or not table["equivalent"].all()
-
-
-# Labels.
-
-
-@check
 @given(two_samples(3, 60), margins, ordered(st.floats(0.001, 0.49)))
 def test_offsets_and_margins(samples, margin, levels):
     test, user, rng = samples
@@ -145,12 +128,6 @@ def test_prediction_powered(samples, pair, reference):
         reference=reference,
     )
     assert again.p_value == pytest.approx(strict.p_value, abs=1e-10)
-
-
-# Power.
-
-
-# Sequential.
 
 
 @check

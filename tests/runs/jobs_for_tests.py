@@ -68,8 +68,6 @@ class Walk:
 
 @dataclass(frozen=True)
 class Asks(Walk):
-    """A walk that asks for another one, as a student of PATE does for its teachers."""
-
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         (asked,) = run_all([Walk(self.folder, seed=self.seed + 1)], store=RunStore(self.folder))
         done = super().execute(checkpoint)
@@ -78,8 +76,6 @@ class Asks(Walk):
 
 @dataclass(frozen=True)
 class OnDevice(Walk):
-    """A walk on an accelerator, which writes down when it had which one."""
-
     device: str = "cuda"
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
@@ -92,15 +88,12 @@ class OnDevice(Walk):
 
 
 def _note(log: Path, began: float) -> None:
-    """Write since when and until when a device was used, at once: whoever writes may be killed."""
     half = log.with_name(f"half-{log.name}")
     half.write_text(f"{began} {time.monotonic()}")
     os.replace(half, log)
 
 
 class _Logging:
-    """A checkpoint that also says until when its worker was alive."""
-
     def __init__(self, checkpoint: Checkpoint, log: Path, began: float):
         self._checkpoint, self._log, self._began = checkpoint, log, began
 
@@ -113,7 +106,6 @@ class _Logging:
 
 
 def device_uses(folder) -> dict[int, list[tuple[float, float]]]:
-    """For each device from when until when it was used, in order."""
     found: dict[int, list[tuple[float, float]]] = {}
     for path in Path(folder).glob("device-*"):
         began, ended = map(float, path.read_text().split())
@@ -123,8 +115,6 @@ def device_uses(folder) -> dict[int, list[tuple[float, float]]]:
 
 @dataclass(frozen=True)
 class Fails:
-    """A job that does not succeed."""
-
     number: int
 
     def data_fingerprint(self):
@@ -143,20 +133,13 @@ class Stubborn(Exception):
 
 @dataclass(frozen=True)
 class FailsStubbornly(Fails):
-    """A job whose error would break the pool that carries it."""
-
     def execute(self, checkpoint):
         raise Stubborn(self.number, "more")
 
 
 @dataclass(frozen=True)
-class Deadly:
-    """A job whose worker always dies."""
-
-    number: int
-
-    def data_fingerprint(self):
-        return "none"
+class Deadly(Fails):
+    """Its worker always dies."""
 
     def execute(self, checkpoint):
         os.kill(os.getpid(), signal.SIGKILL)

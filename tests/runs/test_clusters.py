@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 from jobs_for_tests import Walk, executions
@@ -66,17 +66,9 @@ def test_any_scheduler(address, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_slurm(address, tmp_path, monkeypatch):
-    def cluster(**options):
-        return Cluster(address, options)
-
-    names = follow(
-        SLURM,
-        tmp_path,
-        monkeypatch,
-        "/shared/companion/runs",
-        dask_jobqueue={"SLURMCluster": cluster},
-    )
-    made = names["cluster"]
+    module = {"SLURMCluster": lambda **options: Cluster(address, options)}
+    folder = "/shared/companion/runs"
+    made = follow(SLURM, tmp_path, monkeypatch, folder, dask_jobqueue=module)["cluster"]
     assert made.scaled == 8
     assert (made.options["cores"], made.options["processes"]) == (1, 1)
     assert made.options["job_extra_directives"] == ["--gres=gpu:1"]
@@ -91,14 +83,10 @@ def test_kubernetes(address, tmp_path, monkeypatch):
     def cluster(custom_cluster_spec):
         return Cluster(address, custom_cluster_spec)
 
-    names = follow(
-        KUBERNETES,
-        tmp_path,
-        monkeypatch,
-        dask_kubernetes=SimpleNamespace().__dict__,
-        dask_kubernetes__operator={"KubeCluster": cluster, "make_cluster_spec": spec},
-    )
-    pod = names["cluster"].options["spec"]["worker"]["spec"]
+    module = {"KubeCluster": cluster, "make_cluster_spec": spec}
+    modules = {"dask_kubernetes": {}, "dask_kubernetes__operator": module}
+    made = follow(KUBERNETES, tmp_path, monkeypatch, **modules)["cluster"]
+    pod = made.options["spec"]["worker"]["spec"]
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert [each["name"] for each in pod["volumes"]] == ["shared"]
-    assert names["cluster"].options["options"]["worker_command"][-2:] == ["--nthreads", "1"]
+    assert made.options["options"]["worker_command"][-2:] == ["--nthreads", "1"]

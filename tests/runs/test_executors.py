@@ -18,7 +18,6 @@ import psutil
 import pytest
 from jobs_for_tests import Asks, Deadly, Fails, FailsStubbornly, Walk, executions
 
-from lib.book.__main__ import main
 from lib.book.execute import BuildError, execute_book
 from lib.book.session import open_chapter
 from lib.runs import RunsFailed, RunStore, executor_for, executors, provenance, run_all, run_key
@@ -40,7 +39,6 @@ def same_result(a, b):
 
 
 def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store, monkeypatch):
-    """Here, where a single run is missing."""
     store.run(walk(tmp_path, seed=1))
     with monkeypatch.context() as patch:
         patch.setattr(executors, "ProcessPoolExecutor", None)
@@ -62,7 +60,6 @@ def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store, 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("no", False)])
 def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, cores, here):
-    """A chapter that is built beside another on two cores; asked for by name, workers come."""
     monkeypatch.setattr(provenance, "usable_cores", lambda: 2)
     monkeypatch.setenv("COMPANION_THREADS", cores)
     found = run_all([walk(tmp_path, seed=seed) for seed in range(2)], store=store)
@@ -88,25 +85,19 @@ def test_local_processes(tmp_path, store):
 
 def test_failures_are_named_and_the_rest_is_kept(tmp_path, store):
     jobs = [Fails(1), walk(tmp_path), Fails(2)]
-    with pytest.raises(RunsFailed) as caught:
+    with pytest.raises(RunsFailed, match="2 of 3") as caught:
         run_all(jobs, ThreadPoolExecutor(1), store=store)
-    text = str(caught.value)
-    assert "2 of 3 runs failed, the others are stored" in text
-    for number in (1, 2):
-        assert f"Fails(number={number})" in text
-        assert f"ZeroDivisionError: job {number} divides by zero" in text
     assert len(store.keys()) == 1
-    with pytest.raises(RunsFailed, match="1 of 1 runs failed"):
-        run_all([Fails(3)], store=store)
     again = pickle.loads(pickle.dumps(caught.value))
-    assert str(again) == text
     assert list(again.failures) == list(caught.value.failures)
+    for number in (1, 2):
+        assert f"Fails(number={number})" in str(again)
+        assert f"job {number} divides by zero" in str(again)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.slow
 def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
-    """One file of a worker's `lib` has a line more."""
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
     other = tmp_path / "other"
     shutil.copytree(ROOT / "lib", other / "lib", ignore=shutil.ignore_patterns("__pycache__"))
@@ -132,7 +123,6 @@ def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
 
 @pytest.mark.slow
 def test_killed_workers_are_replaced_and_harm_no_other(tmp_path, store):
-    """One job always kills its worker; another does once, and goes on from its checkpoint."""
     once = walk(tmp_path, seed=8, kill_at=(12,))
     jobs = [Deadly(1), once, *(walk(tmp_path, seed=n, steps=5, pause=0.02) for n in range(8))]
     with pytest.raises(RunsFailed, match="its worker process died 3 times") as caught:
@@ -158,10 +148,6 @@ def gone(group):
 @pytest.mark.slow
 @pytest.mark.parametrize("whom", ["everyone", "parent", "killed parent"])
 def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path, store, whom):
-    """Ctrl-C reaches all processes, the stop button of some notebooks the parent only.
-
-    A parent that is killed can tell nobody: its workers notice by themselves.
-    """
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
@@ -215,55 +201,24 @@ class Elsewhere:
         return future
 
 
-def test_a_store_that_workers_do_not_share_is_noticed(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
-    with pytest.raises(RunsFailed, match="share"):
-        run_all([walk(tmp_path)], Elsewhere(), store=store)
-
-
-def test_a_store_that_shows_runs_late_is_waited_for(tmp_path, store):
+def test_a_store_that_shows_runs_late_is_waited_for_or_noticed(tmp_path, store, monkeypatch):
     with ThreadPoolExecutor(1) as late:
         (run,) = run_all([walk(tmp_path)], Elsewhere(late), store=store)
     assert run.key == run_key(walk(tmp_path))
-
-
-@pytest.mark.slow
-def test_in_a_notebook(tmp_path, store):
-    """Worker processes start and end inside a kernel; its own classes are refused."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    code = f"""
-        from dataclasses import dataclass
-        from jobs_for_tests import Walk
-        from lib.runs import RunStore, RunsFailed, run_all
-        store = RunStore({str(store.folder)!r})
-        jobs = [Walk({str(tmp_path)!r}, seed=seed) for seed in range(3)]
-        found = run_all(jobs, store=store, max_workers=2)
-        print(len(found), sum(run.seconds > 0 for run in found))
-        class Here(Walk):
-            modules = ("lib.runs",)
-        try:
-            run_all([Here({str(tmp_path)!r}, seed=seed) for seed in (3, 4)], store=store)
-        except RunsFailed as failed:
-            print(*{{str(error) for error in failed.failures.values()}})
-    """
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(code))])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    (output,) = notebook.cells[0].outputs  # nothing on standard error
-    assert output.text.startswith("3 3\nHere is defined in a notebook")
+    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
+    with pytest.raises(RunsFailed, match="share"):
+        run_all([walk(tmp_path, seed=1)], Elsewhere(), store=store)
 
 
 BAD = [
     *("slurm", "local-cluster:0", "local-cluster:x", "local-cluster:²", "local-cluster:1000"),
     *("local-cluster:1@", "local-cluster:1@all", "http://a:1", "tcp://", "tcp://host", "tcp://h:0"),
-    *("tcp://h:x", "tcp://h:8786/", "tcp://me@h:8786", "tcp://h:8786\n", " local", "LOCAL"),
+    *("tcp://h:x", "tcp://h:8786/", "tcp://me@h:8786", "tcp://h:8786\n", " local", "LOCAL", 8786),
 ]
 
 
-def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypatch, capsys):
-    """By whatever would have sent jobs there, also when there is none to send."""
-    for bad in [*BAD, 8786]:
+def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypatch):
+    for bad in BAD:
         with pytest.raises(ValueError, match="scheduler"), executor_for(bad):
             pass
         monkeypatch.setenv("COMPANION_CLUSTER", str(bad))
@@ -274,16 +229,11 @@ def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypa
             open_chapter("audit", {})
         with pytest.raises(BuildError, match="COMPANION_CLUSTER"):
             execute_book(tmp_path, "quick")
-    with pytest.raises(SystemExit):
-        main(["record"])
-    assert capsys.readouterr().err.count("COMPANION_CLUSTER") == 1
-    assert not store.folder.exists()
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow
 def test_the_variable_sends_jobs_to_a_cluster(tmp_path, store, monkeypatch):
-    """A single one, too; but none of what a job itself asks for, and nothing that is stored."""
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
     monkeypatch.setenv("COMPANION_CLUSTER", "local-cluster:1")
     (run,) = run_all([Asks(str(tmp_path), seed=4)], store=store)
@@ -336,15 +286,14 @@ def test_a_local_cluster_listens_on_one_address_and_shows_no_page(at, address):
         assert len(opened) >= 3  # scheduler, worker, nanny
         assert {ip for ip, _ in opened} == {address}
         for ip, port in opened:
-            for page in ("info/main/workers.html", "info/call-stacks/1.html", "json/identity.json"):
-                connection = http.client.HTTPConnection(ip, port, timeout=5)
-                with (
-                    contextlib.closing(connection),
-                    contextlib.suppress(OSError, http.client.HTTPException),  # no web server
-                ):
-                    connection.request("GET", f"/{page}")
-                    with connection.getresponse() as answer:
-                        assert answer.status == 404
+            connection = http.client.HTTPConnection(ip, port, timeout=5)
+            with (
+                contextlib.closing(connection),
+                contextlib.suppress(OSError, http.client.HTTPException),  # no web server
+            ):
+                connection.request("GET", "/info/main/workers.html")
+                with connection.getresponse() as answer:
+                    assert answer.status == 404
     assert threads == {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
 
 

@@ -114,7 +114,7 @@ class Result:
     """A job with a given guarantee."""
 
     epsilon: float | None
-    seed: int = SEED
+    private: bool = False
 
     def data_fingerprint(self):
         return "unsalted"
@@ -123,13 +123,9 @@ class Result:
         return Outcome({"a": np.arange(3)}, {}, self.epsilon and {"epsilon": self.epsilon})
 
 
-class Audit(Result):
-    private = True
-
-
 @pytest.mark.parametrize(
     ("job", "private"),
-    [(Result(None), True), (Result(np.inf), True), (Result(2.0), False), (Audit(2.0), True)],
+    [(Result(None), True), (Result(np.inf), True), (Result(2.0), False), (Result(2.0, True), True)],
 )
 def test_who_may_read_a_run_where_data_are_not_public(tmp_path, umask, job, private):
     run = RunStore(tmp_path).run(job)
@@ -155,7 +151,6 @@ def nothing_is_told(store, targets):
 
 
 def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
-    """Killed in the middle, resumed and finished."""
     store = RunStore(tmp_path / "runs")
     command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(store.folder)]
     assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
@@ -211,22 +206,12 @@ def test_keys_are_stable_here_and_nowhere_else(tmp_path):
 
 @pytest.mark.parametrize("public", [True, False])
 def test_workers_write_as_they_were_asked_to(tmp_path, public, monkeypatch):
-    """Whatever their own environment says."""
     monkeypatch.setenv("COMPANION_PUBLIC_DATA", "0" if public else "1")
     jobs = [Walk(str(tmp_path), steps=3, seed=seed) for seed in range(2)]
     store = RunStore(tmp_path / "runs", public)
     runs = run_all(jobs, store=store, max_workers=2)
     assert {len(run.config) > 1 for run in runs} == {public}
     assert {run.provenance["data"] == "d" for run in runs} == {public}
-
-
-def test_what_is_asked_for_is_said_by_the_environment(tmp_path, monkeypatch):
-    for said, public in (("1", True), ("0", False), ("", False)):
-        monkeypatch.setenv("COMPANION_PUBLIC_DATA", said)
-        assert RunStore(tmp_path).public is public
-    monkeypatch.setenv("COMPANION_PUBLIC_DATA", "yes")
-    with pytest.raises(ValueError, match="COMPANION_PUBLIC_DATA"):
-        RunStore(tmp_path)
 
 
 def kept_of(n, config=CONFIG):
@@ -237,7 +222,6 @@ def kept_of(n, config=CONFIG):
 
 
 def test_many_counts_keep_the_same_and_none_claims_too_much():
-    """The noise alone told 1123 from all its neighbours."""
     kept = [kept_of(n)[1] for n in range(TRAIN - 11, TRAIN + 50, 10)]
     assert all(each == kept[0] for each in kept)
     noises = {kept_of(n)[0]["ledger"]["entries"][0]["noise_multiplier"] for n in (1122, TRAIN)}
@@ -272,16 +256,13 @@ def test_numbers_that_tell_counts_are_rounded_up(tmp_path, monkeypatch):
     assert without_counts(curve) == wanted
     assert without_counts({"steps": [{"delta": 0.123}]}) == {"steps": [{"delta": 0.13}]}
     assert without_counts({"training_seconds": 61.7}) == {"training_seconds": 65.0}
+    model = {"epsilon": 2.991, "delta": 1 / 1123, "rare_examples": 4, "other": 0.123}
+    given = {"models": [model], "epsilon": "Infinity"}
+    told = model | {"epsilon": 3.0, "delta": 0.0009, "rare_examples": None}
+    assert without_counts(given) == {"models": [told], "epsilon": "Infinity"}
+    assert without_counts({"epsilon": 3.0, "delta": 0.0})["epsilon"] == 3.0
+    assert [has_guarantee(each) for each in (given, given["models"], None)] == [False, True, False]
     ticks = iter([0.0, 1.2345])
     clock = SimpleNamespace(perf_counter=lambda: next(ticks))
     monkeypatch.setattr("lib.runs.store.time", clock)
     assert RunStore(tmp_path).run(Result(2.0)).seconds == 1.3
-    given = {"models": [{"epsilon": 2.991, "delta": 1 / 1123, "rare_examples": 4, "other": 0.123}]}
-    given["epsilon"] = "Infinity"
-    model = {"epsilon": 3.0, "delta": 0.0009, "rare_examples": None, "other": 0.123}
-    wanted = {"models": [model], "epsilon": "Infinity"}
-    assert without_counts(given) == wanted
-    assert without_counts({"epsilon": 3.0, "delta": 0.0})["epsilon"] == 3.0
-    assert not has_guarantee(given)
-    assert has_guarantee(given["models"])
-    assert not has_guarantee(None)

@@ -33,6 +33,14 @@ def store(tmp_path):
     return RunStore(tmp_path / "store")
 
 
+def same_result(a, b):
+    return (
+        np.array_equal(a.arrays["path"], b.arrays["path"])
+        and a.metrics["end"] == b.metrics["end"]
+        and a.privacy == b.privacy
+    )
+
+
 def walk(tmp_path, **changes):
     return Walk(str(tmp_path), **changes)
 
@@ -82,26 +90,22 @@ def test_like_configurations_have_one_key():
 
 def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
     job = walk(tmp_path)
-    key = run_key(job)
-    assert run_key(replace(job, data="other")) != key
+    assert run_key(replace(job, data="other")) != run_key(job)
     package = tmp_path / "lib"
-    (package / "runs").mkdir(parents=True)
-    (package / "book").mkdir()
     for name in ("__init__.py", "runs/__init__.py", "book/__init__.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).touch()
     monkeypatch.setattr(provenance_module.lib, "__file__", str(package / "__init__.py"))
     before, everything = code_fingerprint("runs"), code_fingerprint()
     (package / "book" / "page.py").write_text("1")
-    assert code_fingerprint("runs") == before
-    assert code_fingerprint() != everything
     (package / "runs" / "NOTES.md").write_text("1")  # words change no number
     assert code_fingerprint("runs") == before
+    assert code_fingerprint() != everything
     (package / "runs" / "a.py").write_text("1")
     assert code_fingerprint("runs") != before
 
 
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
-    """A long-lived kernel would store old code's results under the new code's key."""
     stale = provenance_module._LOADED | {"runs": "0" * 64}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
     with pytest.raises(RuntimeError, match="runs"):
@@ -119,51 +123,34 @@ def test_a_run_is_made_once(tmp_path, store):
     assert store.get(job) is None
     first, second = store.run(job), store.run(job)
     assert executions(tmp_path) == 1
-    assert np.array_equal(first.arrays["path"], second.arrays["path"])
-    assert first.metrics == second.metrics
+    assert same_result(first, second)
     assert first.metrics["end"] == first.arrays["path"][-1]
-    assert first.privacy == second.privacy
     assert 10 < first.privacy["epsilon"] < 30  # 40 steps of 0.5 each on average
-    assert first.config["steps"] == 40
-    assert first.config["level"] == {"float": "inf"}
+    assert (first.config["steps"], first.config["level"]) == (40, {"float": "inf"})
     assert {"code", "data", "hardware", "packages", "python", "when"} <= set(first.provenance)
     assert store.keys() == [first.key]
-    left = store.folder / "partial" / first.key
-    assert not left.exists()
-    left.mkdir(parents=True)
-    (left / "checkpoint.npz").write_bytes(b"half")  # of a writer that was killed after writing
+    left = store.folder / "partial" / first.key / "checkpoint.npz"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")  # of a writer that was killed after writing
     store.run(job)
-    assert not left.exists()
+    assert not left.parent.exists()
     assert executions(tmp_path) == 1
     target = store.path(run_key(walk(tmp_path, seed=1)))  # another's run is not believed
-    target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(first.path, target)
     with pytest.warns(RuntimeWarning, match=first.key):
         assert store.get(walk(tmp_path, seed=1)) is None
 
 
-def emptied(path):
-    shutil.rmtree(path)
-    path.mkdir()
-
-
-def foreign(path):
-    emptied(path)
-    (path / "run.json").write_text('["another program"]')
-
-
-def foreign_file(path):
-    shutil.rmtree(path)
-    path.write_text("not even a folder")
-
-
 def rewritten(name, change):
-    """Damage that rewrites the bytes of a file."""
-
     def damage(path):
         (path / name).write_bytes(change((path / name).read_bytes()))
 
     return damage
+
+
+def foreign(path):
+    shutil.rmtree(path)
+    path.write_text("not even a folder")
 
 
 @pytest.mark.parametrize(
@@ -173,13 +160,13 @@ def rewritten(name, change):
         rewritten("run.json", lambda record: record.replace(b'"epsilon": ', b'"epsilon": 1')),
         rewritten("run.json", lambda _: b"\xff\xfe\x00"),
         rewritten("run.json", lambda _: b"[" * 100_000),  # a RecursionError
+        rewritten("run.json", lambda _: b'["another program"]'),
         rewritten("arrays.npz", lambda c: c[:200] + bytes([c[200] ^ 1]) + c[201:]),
         rewritten("arrays.npz", lambda content: content[:100]),
         lambda path: (path / "arrays.npz").unlink(),
         lambda path: (path / "run.json").unlink(),
-        emptied,
+        lambda path: [each.unlink() for each in path.iterdir()],
         foreign,
-        foreign_file,
     ],
 )
 def test_damage_is_found_set_aside_and_repaired(tmp_path, store, damage):
@@ -225,26 +212,16 @@ def test_all_numbers_come_back(store):
     assert set(run.arrays) == set(arrays)
     for name, array in arrays.items():
         assert run.arrays[name].dtype == array.dtype
-        assert run.arrays[name].shape == array.shape
-        assert np.array_equal(run.arrays[name], array)
+        np.testing.assert_array_equal(run.arrays[name], array, strict=True)
     numbers = {"x": 0.5, "n": 3, "flag": True, "t": [1, [2, None]], "inf": math.inf}
     assert run.metrics == numbers | {"rates": [-math.inf, {"deep": "ü"}], "float": "text"}
     assert run.privacy == {"epsilon": math.inf}
     assert math.isnan(store.run(Says("nan")).metrics["x"])
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("integer keys", r"metrics\['x'\]"),
-        ("an array", r"metrics\['x'\]\[0\]"),
-        ("complex", r"metrics\['x'\]"),
-        ("objects", r"arrays\['a'\]"),
-        ("texts", r"arrays\['a'\]"),
-    ],
-)
-def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+@pytest.mark.parametrize("what", list(SAYINGS)[2:])
+def test_what_cannot_be_stored_is_named_and_the_checkpoint_kept(store, what):
+    with pytest.raises((TypeError, ValueError), match=r"metrics\['x'\]|arrays\['a'\]"):
         store.run(Says(what))
     assert store.keys() == []
     partial = store.folder / "partial" / run_key(Says(what))
@@ -293,12 +270,10 @@ def test_checkpoints(tmp_path):
     assert arrays["a"].tolist() == [0, 1, 2, 3]
     assert math.isnan(state.pop("loss"))
     assert state == last
-    content = checkpoint.path.read_bytes()
-    checkpoint.path.write_bytes(content[:-30])
+    checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:-30])
     with pytest.warns(RuntimeWarning, match="damaged"):
         assert checkpoint.load() is None
     assert checkpoint.load() is None
-    checkpoint.clear()
     nothing = Checkpoint()
     nothing.save({"a": np.arange(3)}, {})
     assert nothing.load() is None
@@ -332,14 +307,6 @@ def test_no_flipped_bit_or_cut_stops_a_checkpoint_or_is_believed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def same_result(a, b):
-    return (
-        np.array_equal(a.arrays["path"], b.arrays["path"])
-        and a.metrics["end"] == b.metrics["end"]
-        and a.privacy == b.privacy
-    )
-
-
 def test_a_run_killed_twice_goes_on_to_the_same_result(tmp_path, store):
     code = textwrap.dedent(
         """
@@ -359,7 +326,6 @@ def test_a_run_killed_twice_goes_on_to_the_same_result(tmp_path, store):
 
 
 def test_killed_at_every_moment_of_every_write(tmp_path):
-    """SIGKILL before each flush and each renaming, of checkpoints and of the result."""
     code = textwrap.dedent(
         """
         import os, signal, sys
