@@ -96,15 +96,6 @@ def test_noise_keeps_the_budget_and_is_no_larger_than_it_must_be(mean, shape):
     assert spent(sigma) <= 3.0 < spent(sigma / 1.002)
 
 
-def test_more_trials_cost_more_but_less_than_all_of_them():
-    step = SampledGaussian(0.01, 1.0, 500)
-    one = PrivacyLedger((step,))
-    prices = [selection_epsilon(one, 1e-5, mean) for mean in (1.1, 2, 8, 64)]
-    assert prices == sorted(prices)
-    assert prices[0] >= one.epsilon(1e-5)
-    assert prices[3] < PrivacyLedger((step,) * 64).epsilon(1e-5) / 3
-
-
 def test_nothing_spent_costs_nothing_and_no_noise_is_no_privacy():
     assert selection_epsilon(PrivacyLedger(), 1e-5, 5) == 0
     assert selection_epsilon(PrivacyLedger((SampledGaussian(0.1, 0.0, 1),)), 1e-5, 5) == math.inf

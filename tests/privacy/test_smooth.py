@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from lib.privacy import PublishedCost, publish_epsilon, smooth_noise_rdp, smooth_sensitivity
 from lib.privacy.pate import gnmax_rdp, pate_epsilon, threshold_rdp
@@ -55,12 +55,6 @@ def divergence(order, mean, sd, other_mean, other_sd):
         return math.inf
     spread = math.log(other_sd / sd) + math.log(other_sd**2 / variance) / (2 * (order - 1))
     return spread + order * (mean - other_mean) ** 2 / (2 * variance)
-
-
-def theorem_23(beta, noise, order):
-    """As TensorFlow Privacy's ``compute_rdp_of_smooth_sensitivity_gaussian`` has it."""
-    scale = (-0.5 * math.log(1 - 2 * order * beta) + beta * order) / (order - 1)
-    return order * math.exp(2 * beta) / noise**2 + scale
 
 
 # TensorFlow Privacy, research/pate_2018/smooth_sensitivity_test.py
@@ -212,24 +206,6 @@ def test_the_release_costs_the_largest_divergence_of_neighbours(beta, order, noi
     assert smooth_noise_rdp(0.1, 1.0, edge + 1e-6) == smooth_noise_rdp(1e4, 1.0, 2.0) == math.inf
 
 
-def test_the_authors_formula_is_below_a_divergence():
-    """Theorem 23 with beta = 0.49 / order: two normal distributions, integrated as well."""
-    order, noise = 20.0, 3.0
-    beta = 0.49 / order
-    given = order, 0.0, noise, math.exp(-beta), noise * math.exp(-beta)
-
-    def integrand(x):
-        here, there = stats.norm.logpdf(x, 0, noise), stats.norm.logpdf(x, *given[3:])
-        return math.exp(order * here + (1 - order) * there - 400)
-
-    mass, _ = integrate.quad(integrand, -2000, 2000, points=[-47, -30, 0], limit=500)
-    exact = (math.log(mass) + 400) / (order - 1)
-    assert exact == pytest.approx(divergence(*given), rel=1e-6)
-    assert exact == pytest.approx(smooth_noise_rdp(beta, noise, order), rel=1e-6)
-    assert theorem_23(beta, noise, order) < exact / 5
-    assert theorem_23(0.2 / order, noise, order) > smooth_noise_rdp(0.2 / order, noise, order)
-
-
 def some_votes(seed=0, queries=30):
     rng = np.random.default_rng(seed)
     return np.array([rng.multinomial(12, rng.dirichlet([0.3] * 3)) for _ in range(queries)])
@@ -328,7 +304,7 @@ def test_as_many_teachers_as_there_are_people():
     votes = np.array([[900_000_000, 100_000_000]] * 3)
     cost = publish_epsilon(votes, 4e7, 2e7, 6e8, 1e-5, 3, seed=0)
     assert 0 <= cost.low <= cost.epsilon <= cost.high < 1
-    with pytest.raises(ValueError, match=r"votes must be of at most 2\^53 teachers"):
+    with pytest.raises(ValueError, match="votes"):
         publish_epsilon(votes * 10**9, 4e7, 2e7, 6e8, 1e-5, 3, seed=0)
 
 

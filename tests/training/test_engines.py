@@ -413,21 +413,6 @@ def test_example_gradients_by_finite_differences():
             assert gradient[k] == pytest.approx(slope, abs=1e-4)
 
 
-def test_global_state_is_left_alone(digits):
-    data, points, _ = digits
-    torch.manual_seed(7)
-    state, threads = torch.get_rng_state(), torch.get_num_threads()
-    np.random.seed(7)  # noqa: NPY002
-    numpy_state = np.random.get_state()[1].copy()  # noqa: NPY002
-    each = config(replace(MLP, dropout=0.2), steps=5)
-    train(each, data, points)
-    train_many([config(steps=5), replace(each, seed=1)], data, points)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.get_num_threads() == threads
-    assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
-    assert not torch.are_deterministic_algorithms_enabled()
-
-
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_precision_is_for_the_passes_only(images, precision):
     data, points = images

@@ -153,14 +153,6 @@ def test_a_model_does_not_depend_on_its_company_or_threads(digits):
         assert np.array_equal(alone.parameters, result.parameters)
 
 
-def test_steps_do_not_depend_on_how_many_are_handed_over_at_once(digits, monkeypatch):
-    configs, data, points = company(digits)
-    blocks = train_many(configs, data, points)
-    monkeypatch.setattr(many, "_BLOCK", 1)
-    for one, result in zip(train_many(configs, data, points), blocks, strict=True):
-        assert np.array_equal(one.parameters, result.parameters)
-
-
 @pytest.mark.parametrize(("size", "label"), [(1e4, 0), (1e12, 1), (1e20, 2), (1e20, 0)])
 def test_an_extreme_example_is_bounded_in_the_statistics(size, label):
     """Unbounded, its loss would drown those of all others in the released mean."""

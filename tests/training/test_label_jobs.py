@@ -117,15 +117,6 @@ def test_stages_randomise_every_label_once(monkeypatch):
         assert not before.targets[unseen].any()
 
 
-def test_no_noise_learns_and_much_noise_does_not():
-    calm, wild = (
-        LabelTrainings(CONFIG, DATA, mechanism, (Wrong(2),), seed=1).execute(Checkpoint()).metrics
-        for mechanism in (LaplaceLabels(0.05), LaplaceLabels(50.0))
-    )
-    assert calm["accuracy"] > 0.8
-    assert wild["accuracy"] < 0.5
-
-
 TEACHER = FixMatch(LINEAR, steps=40, labelled_batch=10, learning_rate=0.3, threshold=0.8)
 
 

@@ -70,20 +70,6 @@ def test_outputs_are_independent_and_reproducible(spec, head):
     assert not torch.allclose(changed[1], outputs[1])
 
 
-@pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18"])
-def test_dropout_is_for_training(name):
-    inputs = (64,) if name == "mlp" else (1, 16, 16)
-    spec = ModelSpec(name, inputs, 4, dropout=0.5)
-    network = build_model(spec, 0)
-    assert any(isinstance(m, nn.Dropout) and m.p == 0.5 for m in network.modules())
-    x = torch.rand(4, *inputs)
-    assert not torch.equal(network(x), network(x))
-    network.eval()
-    assert torch.equal(network(x), network(x))
-    plain = build_model(ModelSpec(name, inputs, 4), 0)
-    assert not any(isinstance(m, nn.Dropout) for m in plain.modules())
-
-
 @pytest.mark.parametrize(
     "layer",
     [

@@ -140,20 +140,6 @@ def test_ties_go_to_the_first_place(size, stride):
     )
 
 
-def test_results_do_not_depend_on_the_number_of_threads():
-    network = build_model(GREY, 6)
-    x, _ = data(GREY, 150)
-    before, found = torch.get_num_threads(), []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        compiled, _ = stem.split(network, x)
-        ends, passed = compiled.outputs(x)
-        total, squares = compiled.clipped(passed, torch.ones_like(ends), torch.ones(150), C, 1)
-        found.append((ends, total, squares, compiled.summed(passed, torch.ones_like(ends))))
-    torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
 def test_what_is_left_to_pytorch():
     network = build_model(GREY, 7)
     x, _ = data(GREY, 2)

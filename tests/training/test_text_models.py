@@ -105,15 +105,6 @@ def test_a_text_model_trains_privately(tiny, sst2):
     assert 0 < np.linalg.norm(moved) <= 0.1001
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("transformers") is not None,
-    reason="transformers is installed: there is nothing to refuse",
-)
-def test_without_transformers():
-    with pytest.raises(ModuleNotFoundError, match=r"needs the package transformers: pip install"):
-        text_module.tokens_of(["a"], 8)
-
-
 @needs_transformers
 def test_a_folder_of_data_holds_the_network(tmp_path, monkeypatch):
     """No network is asked; the tests' RoBERTa has the true one's parameters but the head's."""
