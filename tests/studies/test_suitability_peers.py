@@ -165,6 +165,22 @@ def test_all_right_or_all_wrong(value):
     assert rows["p_value"].between(0, 1).all()
 
 
+def test_constant_confidence_tells_nothing():
+    rng = np.random.default_rng(0)
+    (x, y), (xu, yu) = make(120, rng), make(50, rng)
+    x[:, [ENTROPY, CONFIDENCE]] = xu[:, [ENTROPY, CONFIDENCE]] = 0.7
+    partition = halves(120, 3)
+    rows = evaluate_peers_pairs(x, y, partition, xu, yu)
+    assert (rows["p_value"] == 0.5).all()
+    assert rows["score_estimated"].abs().max() < 1e-12
+    accuracy = np.array([y[fold].mean() for fold in partition])
+    by_peer = rows.groupby(["peer", "sf_fold"])["estimated_user_accuracy"].first()
+    assert by_peer["ac"].to_list() == pytest.approx([0.7] * 3)
+    for peer in ("doc", "cbpe"):
+        assert by_peer[peer].to_list() == pytest.approx(accuracy)
+    assert by_peer["atc_confidence"].to_list() == (accuracy > 0.5).tolist()
+
+
 def study():
     rng = np.random.default_rng(7)
     splits = {"val": make(300, rng), "test": make(260, rng), "shifted": make(200, rng, -0.5)}

@@ -1,0 +1,67 @@
+"""Tables and facts of the chapters on P1, from a panel with chosen numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from panel_by_hand import COVERAGES, EPSILONS, panel
+
+from lib import selective
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.studies.interplay import tables as studies
+
+
+def test_privacy_costs():
+    table = studies.privacy_costs([3.0], 1000, 100, 20).set_index("method")
+    assert table["models"].to_dict() == {
+        each.name: each.releases for each in selective.METHODS.values()
+    }
+    for row in table.to_dict("records"):
+        noise, each = row["noise, epsilon = 3"], row["each, epsilon = 3"]
+        wanted = find_noise_multiplier(3.0, 1e-3, 0.1, 20, releases=row["models"])
+        assert noise == wanted
+        one = SampledGaussian(0.1, noise, 20)
+        assert each == PrivacyLedger((one,)).epsilon(1e-3)
+        together = PrivacyLedger((one,) * row["models"]).epsilon(1e-3)
+        assert 0.98 * 3 < together <= 3
+
+
+def test_summary_has_selective_net_without_a_coverage():
+    made = panel()
+    table = studies.summary(made).set_index(["method", "epsilon"])
+    assert list(dict.fromkeys(table.index.get_level_values(0))) == ["SR", "MCDO", "SCTD", "SN"]
+    for epsilon in EPSILONS:
+        row = table.loc[("SN", epsilon)]
+        found = made.selective[epsilon]
+        assert row["accuracy"] == found.correct[:, -1].mean()
+        scores = [
+            studies.selective_net_score(c, s, COVERAGES)
+            for c, s in zip(found.correct, found.score, strict=True)
+        ]
+        assert row["score"] == pytest.approx(np.mean(scores))
+        assert row["score sd"] == pytest.approx(np.std(scores, ddof=1))
+        assert math.isnan(row["coverage"])
+    assert math.isnan(table.loc[("SR", math.inf), "coverage"])
+    private, free = made.predictions["SR", 1.0], made.predictions["SR", math.inf]
+    reached = [
+        selective.coverage_at_accuracy(c, s, target)
+        for c, s, target in zip(private.correct, private.score, free.correct.mean(1), strict=True)
+    ]
+    assert table.loc[("SR", 1.0), "coverage"] == pytest.approx(np.mean(reached))
+
+
+def test_coverage_with_ties_is_both_ways():
+    made = panel()
+    table = studies.coverage_with_ties({"one": made}).set_index("epsilon")
+    assert list(table.index) == [e for e in EPSILONS if math.isfinite(e)]
+    free = made.predictions["SCTD", math.inf]
+    for epsilon, row in table.iterrows():
+        found = made.predictions["SCTD", epsilon]
+        for flag, column in ((False, "whole"), (True, "random")):
+            reached = [
+                selective.coverage_at_accuracy(c, s, t, randomized=flag)
+                for c, s, t in zip(found.correct, found.score, free.correct.mean(1), strict=True)
+            ]
+            assert row[column] == pytest.approx(np.mean(reached))
+        assert row["whole"] <= row["random"]
+        assert 0 < row["largest group"] <= 1
