@@ -286,7 +286,7 @@ def find_noise_multiplier(
     releases: int = 1,
     accountant: str = "rdp",
 ) -> float:
-    """The smallest noise multiplier that keeps planned trainings within a budget.
+    """The smallest noise multiplier that keeps planned training runs within a budget.
 
     Parameters
     ----------
