@@ -525,6 +525,8 @@ def _estimate(X, classifiers, learner, splits, options: _Options, clusters, rng)
     for _ in range(repeats):
         fold = cluster_folds(n, folds, codes, rng)
         estimates.append(_from(fit_all(x, given, fold, learner, rng), options, codes))
+    # Of an odd number of splits: the estimate in the middle is one of them, with its own
+    # influences.
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:
         # Chernozhukov et al. (2018): the median over splits, with what the splits differ by in its

@@ -101,7 +101,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     delta = settings.delta if given.delta is None else given.delta
     scores = np.concatenate([given.member_scores, given.nonmember_scores])
     members = np.arange(len(scores)) < len(given.member_scores)
+    # A fair coin for every point would give about as many members as others: are they so many?
     p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
+    # One half chooses the threshold, the other one tells what it is worth: no choice, no bias.
     choosing = divided(members, 0.5, settings.seed)  # as held_out_lower_bound does
     threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
