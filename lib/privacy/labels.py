@@ -371,8 +371,8 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
     # gets 0 however far below it is.  So the sums are small, whatever the size of the input.
     with np.errstate(over="ignore"):
         centred = np.maximum(observed - observed.max(axis=1, keepdims=True), -1.0)
-    # Duchi et al.: entries sorted from the largest down, u_k = (sum of the first k, less 1) / k; the
-    # support is the largest k whose k-th entry is still above u_k.
+    # Duchi et al.: entries sorted from the largest down, u_k = (sum of the first k, less 1) / k;
+    # the support is the largest k whose k-th entry is still above u_k.
     ranked = -np.sort(-centred, axis=1)
     counts = np.arange(1, observed.shape[1] + 1)
     thresholds = (np.cumsum(ranked, axis=1) - 1) / counts
