@@ -139,8 +139,8 @@ for method in audit.METHODS:
 # ## If you audit tomorrow
 #
 # 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
-#    {py:obj}`lib.audit.trials_needed` says how many trainings an attack without an error needs to
-#    refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
+#    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
+#    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
 # 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
 #    gross mistakes proves nothing ([how](audit_trainings.py)).
 # 3. *Threshold.* Choose it on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or pay for

@@ -10,8 +10,8 @@
 # trained, attacked and audited, as P3 {cite}`zanella2023bayesian` does it.
 #
 # **The question.** A bound that stays below the accountant's $\epsilon$ may mean that all is well,
-# or that the audit is blind. So the audit is audited: with trainings that make known mistakes, with
-# mechanisms whose $\epsilon$ is known, and against an audit that needs one training instead of
+# or that the audit is blind. So the audit is audited: with training runs that make known mistakes,
+# with mechanisms whose $\epsilon$ is known, and against an audit that needs one training instead of
 # hundreds.
 
 # %% tags=["parameters", "hide-input"]
@@ -134,7 +134,7 @@ chapter.note(
 #   {value}`audit_trainings@standard.sst2.free_held:.2f`.
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
-#   correct trainings is accused.
+#   correct training runs is accused.
 # - *Caution.* "Nothing found" is no "nothing wrong". With
 #   {value}`audit_trainings.most_models:,` models and everything in view, an audit with a threshold
 #   from half of them needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the
@@ -153,8 +153,8 @@ chapter.note(
 #
 # ## For those who go on
 #
-# Next come the trainings and their attacks, P3's Table 2 and its correction, the planted mistakes,
-# and one training instead of hundreds.
+# Next come the training runs and their attacks, P3's Table 2 and its correction, the planted
+# mistakes, and one training instead of hundreds.
 #
 # ### The trainings
 #
@@ -434,8 +434,8 @@ chapter.values(
 
 # %% [markdown]
 # {value}`audit_trainings.faults_caught` of {value}`audit_trainings.faults` mistakes are caught, and
-# {value}`audit_trainings.correct_caught` of the correct trainings. (Engines that add the same noise
-# get the same guesses: they are no tests of their own.) But these mistakes are gross.
+# {value}`audit_trainings.correct_caught` of the correct training runs. (Engines that add the same
+# noise get the same guesses: they are no tests of their own.) But these mistakes are gross.
 # Such audits have found real mistakes in published code {cite}`tramer2022debugging`.
 #
 # ### What such audits cannot see
@@ -629,7 +629,7 @@ chapter.values(
 #   guess at random show what the sweep alone yields.
 # - The audit itself is audited: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` deliberate mistakes are caught,
-#   {value}`audit_trainings.correct_caught` correct trainings accused.
+#   {value}`audit_trainings.correct_caught` correct training runs accused.
 # - P3's conclusion reports mixed results with several draws from one model. The one-run audit
 #   answers with a bound that needs no independence.
 #
@@ -663,7 +663,7 @@ chapter.values(
 #
 # ## Summary
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The trainings
+# [What holds, and what does not](#what-holds-and-what-does-not), stands above. The training runs
 # audited are {value}`audit_trainings.models:,`, shadow models among them; the deliberate mistakes
 # take others. With {value}`audit_trainings.most_models:,` models and everything in view, the
 # held-out Clopper-Pearson audit misses a true $\epsilon$ of less than

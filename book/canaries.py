@@ -101,7 +101,7 @@ else:
 # $$ (eq-cgr)
 #
 # **Game 2** makes the pair by giving one random example $x_i$ one of two random wrong labels $y'$
-# and $y''$. A thousand trainings would be needed to estimate a rate, so **Game 3** plays many
+# and $y''$. A thousand training runs would be needed to estimate a rate, so **Game 3** plays many
 # instances at once: $N$ canaries in one training. The adversary believes the label that the model
 # is more confident in, and abstains where both confidences are below $\tau$.
 #
@@ -152,7 +152,7 @@ else:
 #
 # ## For those who go on
 #
-# Next come the authors' confidences, the study behind the figure, and trainings of our own.
+# Next come the authors' confidences, the study behind the figure, and training runs of our own.
 # ### The authors' confidences
 # By the authors' formula, from the confidences that they published:
 

@@ -277,13 +277,14 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # points that are neither trained nor evaluated on. One training a rate (of an ensemble one member,
 # of SelectiveNet the mean of its models of the largest and the smallest target, each at its own)
 # finds the best; in the main run on Fashion-MNIST the mean of
-# {value}`interplay@standard.rate_seeds` trainings then decides between it and its neighbours, in
-# all others the first. Intervals are over trainings at the chosen rate: another choice, or other
-# validation points, may move a score further. The rare class has the rates of all data. No budget
-# counts the choice; nor does P1's. Deep ensembles and SelectiveNet share the budget among their
-# five models. As in P1, the loss has an {term}`entropy regularization` of 0.01, and {term}`SAT` and
-# {term}`deep gamblers` are ranked by their classifier's softmax response (own scores: below). The
-# page's trainings took {value}`interplay.trained_seconds:duration`, one after another.
+# {value}`interplay@standard.rate_seeds` training runs then decides between it and its neighbours,
+# in all others the first. Intervals are over training runs at the chosen rate: another choice, or
+# other validation points, may move a score further. The rare class has the rates of all data. No
+# budget counts the choice; nor does P1's. Deep ensembles and SelectiveNet share the budget among
+# their five models. As in P1, the loss has an {term}`entropy regularization` of 0.01, and
+# {term}`SAT` and {term}`deep gamblers` are ranked by their classifier's softmax response (own
+# scores: below). The page's training runs took {value}`interplay.trained_seconds:duration`, one
+# after another.
 #
 # On CIFAR-10 and GTSRB a search begins with three rates and goes on while an end is best. Where an
 # end of all is (a star in the table of rates), a better one may lie beyond. On Fashion-MNIST, at

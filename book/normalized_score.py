@@ -361,10 +361,10 @@ chapter.values(
 # {value}`normalized_score.best_free`, at the strictest budget
 # {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the
 # other methods, {value}`normalized_score.best_other`, minus SCTD is
-# {value}`normalized_score.gap:.4f`; the 95% interval over trainings and points (by Welch and
-# Satterthwaite, a little too narrow with few trainings) reaches from
+# {value}`normalized_score.gap:.4f`; the 95% interval over training runs and points (by Welch and
+# Satterthwaite, a little too narrow with few training runs) reaches from
 # {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It takes
-# trainings and points to be independent draws.
+# training runs and points to be independent draws.
 #
 # Of these models the rate was tuned, not batch, clipping norm or length. One training at each
 # budget has P1's printed batches of 128, 200 epochs and clipping norm 10, and one rate for all
@@ -512,9 +512,9 @@ chapter.values(
 #
 # ## How many points does it take?
 #
-# P1 gives standard deviations over five trainings, on one test set. That test set is a sample, too.
-# The score has an {term}`influence function`: with $u$ the coverage at which a point is accepted,
-# $y$ its correctness and $A$ the area under the curve, the point's influence on $A$ is
+# P1 gives standard deviations over five training runs, on one test set. That test set is a sample,
+# too. The score has an {term}`influence function`: with $u$ the coverage at which a point is
+# accepted, $y$ its correctness and $A$ the area under the curve, the point's influence on $A$ is
 #
 # $$
 # \mathrm{acc}_u - A + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc ,
@@ -577,7 +577,7 @@ chapter.values(
 # Of {value}`normalized_score.comparisons` comparisons, {value}`normalized_score.not_enough` need
 # more than the {value}`normalized_score.at_hand:,` points at hand; telling SAT, MCDO or a deep
 # ensemble from the softmax response takes {value}`normalized_score.typical_points:,.0f` points in
-# the median. More trainings on the same points cannot replace them.
+# the median. More training runs on the same points cannot replace them.
 
 # %% [markdown]
 # ## What is new here
@@ -603,8 +603,8 @@ chapter.values(
 # - *Comparisons between accuracies.* The score subtracts a limit, it does not divide by a range. By
 #   Eq. {eq}`eq-extremes` part of what grows as $\epsilon$ falls is the score of ignorance itself.
 #   P1 does not separate the two.
-# - *Chance.* Standard deviations over five trainings do not contain that all of them are judged on
-#   the same test points.
+# - *Chance.* Standard deviations over five training runs do not contain that all of them are judged
+#   on the same test points.
 # - *All or most.* The text says that the score grows with every smaller budget; in P1's own Table 2
 #   it does so in {value}`normalized_score.growing_paper:.0%` of the steps.
 #

@@ -299,7 +299,7 @@ chapter.values(
 chapter.values(largest_difference=agreement["largest_difference"].max(), volatile=True)
 
 # %% [markdown]
-# After {value}`training.n_seeds` trainings per budget the parameters of twins differ by at most
+# After {value}`training.n_seeds` training runs per budget the parameters of twins differ by at most
 # {value}`training.largest_difference:.0e`. With other seeds the mean accuracies differ by at most
 # {value}`training.largest_z:.1f` standard errors; the largest of so many differences is that large
 # by chance with probability {value}`training.chance:.2f`. That is little, but twins agree: what

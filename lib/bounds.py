@@ -130,6 +130,8 @@ def mean_interval(
     n, z = len(centred), float(stats.norm.isf((1 - level) / 2))
     scale = float(np.abs(centred).max())
     error = scale * math.sqrt(float(np.mean((centred / scale) ** 2)) / (n - 1))
+    # Johnson's shift in Hall's form: a skewed mean errs more to one side, so the interval moves
+    # there.
     middle = value + skewness * (2 * z * z + 1) / 6 * error
     half = math.hypot(float(stats.t.isf((1 - level) / 2, effective - 1)) * error, remainder)
     return MeanInterval(middle - half, middle + half, False)
@@ -203,6 +205,7 @@ def _saddle(values: Array, unseen: float, weight: float):
 
     def at(log_tau: float) -> tuple[float, float]:
         tau = math.exp(log_tau)
+        # The weights of empirical likelihood, up to a factor, of the values and of the unseen one.
         q, p = 1 / (1 + tau * u), 1 / (1 + tau * rest)
         mean = float(((q * u).sum() + weight * p * rest) / (q.sum() + weight * p))
         one = 1 + tau * mean
@@ -244,6 +247,7 @@ def gaffke_limit(values: Array, unseen: float, weight: float, alpha: float) -> f
     far = max(-float(special.ndtri(alpha)), 0.01) / math.sqrt(len(values))
     left = math.log(far / max(spread, far)) - 0.5
     goal, right = math.log(alpha), left + 2.0
+    # A bracket around the root, in steps of a factor e^2 in tau.
     while right < 300 and at(right)[1] > goal:
         left, right = right, right + 2.0
     while left > -300 and at(left)[1] < goal:

@@ -8,7 +8,7 @@
 #
 # A team has a privacy budget and does not know which learning rate to use. It tries three, looks
 # which model is best, publishes that one, and states the $\epsilon$ of a single training. But all
-# three trainings read the private data. How much accuracy would an honest budget have left?
+# three training runs read the private data. How much accuracy would an honest budget have left?
 #
 # **The idea.** What is published is the best of several trials, so all of them count. Counting each
 # is safe and dear. If instead the *number* of trials is drawn at random and kept secret, the price
@@ -215,7 +215,7 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # A clipping norm of {value}`choosing.pair_norm:g` with batches of {value}`choosing.pair_batch` is
 # best, {value}`choosing.pair_best:.3f`; the worst pair reaches {value}`choosing.pair_worst:.3f`.
 # With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f`,
-# the norm by {value}`choosing.by_norm:.3f`, hardly more than two trainings of one pair differ:
+# the norm by {value}`choosing.by_norm:.3f`, hardly more than two training runs of one pair differ:
 # there is one for each pair and rate, at one budget. In the recorded run the largest norm is ahead
 # with each batch; [P1's experiments](../interplay.py) have a small one. Where nearly every gradient
 # is clipped, a smaller norm with a larger rate is the same training. None of these trials is

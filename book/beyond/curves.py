@@ -259,9 +259,9 @@ chapter.values(
 # - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
-#   trainings (lower limit {value}`curves.label_low:.0%`), and over all rates no difference from the
-#   proven curve can be told. The final model has memorised the noisy labels: nothing protects them
-#   but the noise.
+#   training runs (lower limit {value}`curves.label_low:.0%`), and over all rates no difference from
+#   the proven curve can be told. The final model has memorised the noisy labels: nothing protects
+#   them but the noise.
 # - *Examples keep a distance.* {value}`curves.proven_tpr:.0%` may be found at $\epsilon = $
 #   {value}`curves.epsilon:g`, and the best attack finds {value}`curves.found_tpr:.0%`. Is that the
 #   attack's weakness or the proof's? In the hard case, at $\epsilon = $
@@ -303,8 +303,8 @@ chapter.values(
 # If $\epsilon$ is {value}`curves.most:g` times what is claimed, the curve shows it in
 # {value}`curves.noticed:.0%` of the audits, and the union bound on $\epsilon$ in
 # {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
-# Gaussian bound of [audited trainings](../audit_trainings.py) rests on a hypothesis. Here nothing
-# is assumed: the curve is the one that the accountant proves.
+# Gaussian bound of [audited training runs](../audit_trainings.py) rests on a hypothesis. Here
+# nothing is assumed: the curve is the one that the accountant proves.
 #
 # ## What to do
 #

@@ -189,7 +189,7 @@ chapter.values(
 # second shows in {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random
 # order at the same accuracy: {value}`gap.naurc_free:.3f` without privacy,
 # {value}`gap.naurc_strict:.3f` with. Of the growth of {value}`gap.growth:+.3f` (standard error over
-# trainings {value}`gap.growth_se:.3f`), more errors in the old order make
+# training runs {value}`gap.growth_se:.3f`), more errors in the old order make
 # {value}`gap.by_errors:+.3f`, and then their worse order {value}`gap.by_order:+.3f`.
 #
 # The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
@@ -199,8 +199,8 @@ chapter.values(
 # private training has spoiled misleads whoever reads the probabilities; which points are answered
 # at a given coverage depends on the order alone.
 #
-# Most of either change is there at the largest budget already (figure and table). Private trainings
-# also clip gradients and have another learning rate: nothing here tells these from the noise.
+# Most of either change is there at the largest budget already (figure and table). Private training
+# runs also clip gradients and have another learning rate: nothing here tells these from the noise.
 #
 # ## What holds, and what does not
 #
@@ -281,8 +281,8 @@ chapter.table(
 # with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
 # $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima; that is {value}`gap.reach:.3f` with
 # {value}`gap.points:,d` points. For the area alone, whose error by the draw of the labels has a
-# standard deviation of {value}`gap.finite_error:.4f` here, the largest error of all trainings was
-# {value}`gap.finite:.4f`.
+# standard deviation of {value}`gap.finite_error:.4f` here, the largest error of all training runs
+# was {value}`gap.finite:.4f`.
 #
 # ### People's labels
 #
@@ -295,7 +295,7 @@ chapter.table(
 # ### What this page leaves out
 #
 # - Trainings see clean labels. Noise in training changes the model, and with it every term.
-# - The standard errors are over trainings. The points are a draw as well
+# - The standard errors are over training runs. The points are a draw as well
 #   ({py:obj}`lib.selective.estimate`), the same for all budgets.
 # - A recalibration that sees features can change the order, and win. That is another score.
 #

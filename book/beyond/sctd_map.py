@@ -80,7 +80,8 @@ chapter.note(
 #
 # Every regime (batch, clipping norm, momentum, epochs) is trained at every budget with several
 # largest steps, and the noise multiplier follows from the budget. Losses carry P1's entropy
-# regularization. One after another the trainings took {value}`sctd_map.trained_seconds:duration`.
+# regularization. One after another the training runs took
+# {value}`sctd_map.trained_seconds:duration`.
 
 # %%
 found = studies.run_map(settings)
@@ -92,7 +93,8 @@ chapter.values(volatile=True, trained_seconds=found.seconds)
 # ## SCTD wins where noise is large
 #
 # Differences of the {term}`accuracy-normalized score`: SCTD's minus SR's, on the same model and the
-# same points. Below zero SCTD abstains better. Bars are 95% intervals over trainings and points.
+# same points. Below zero SCTD abstains better. Bars are 95% intervals over training runs and
+# points.
 
 # %%
 chapter.figure(
@@ -166,7 +168,7 @@ chapter.values(
 # that the budget asks for, and in how far apart the models are that are watched. With more epochs
 # the noise of all steps is {value}`sctd_map.longer_noise:.1f` times as large (mean), and the
 # accuracy changes by {value}`sctd_map.longer_accuracy:+.3f` (mean; it rises in
-# {value}`sctd_map.longer_up` pairs and falls in the others). By the mean over trainings SCTD's
+# {value}`sctd_map.longer_up` pairs and falls in the others). By the mean over training runs SCTD's
 # difference from SR falls in {value}`sctd_map.longer_sctd` of them (ties broken by SR:
 # {value}`sctd_map.longer_broken`).
 

@@ -260,8 +260,8 @@ chapter.values(
 # [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], is over test points for
 # these two trained models. How much another training of either, with other noise, would differ is
 # not in it. Learning rates and sizes were set by hand, after a look at the validation accuracies of
-# a few trainings. *Choosing* them on private data costs privacy unless it is accounted for; here,
-# as in the papers, it is not.
+# a few training runs. *Choosing* them on private data costs privacy unless it is accounted for;
+# here, as in the papers, it is not.
 #
 # ## Abstention: when it should not answer
 #
@@ -575,7 +575,7 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #   lens the propensities would be 0 and 1, and the last lens could say nothing about the points
 #   below it.
 # - **Four lenses look at the same test points.** Their errors are not independent. Audit and labels
-#   have trainings of their own. Six intervals of 95% hold together less often than one.
+#   have training runs of their own. Six intervals of 95% hold together less often than one.
 #
 # ## Exercises
 #

@@ -193,6 +193,7 @@ class Guesses:
             tn=int(np.count_nonzero(zero & self.correct)),
             fn=int(np.count_nonzero(one & ~self.correct)),
         )
+        # delta is of all trials: it may all be spent on those in which a guess was made.
         given = min(delta * len(self.made) / self.n_made, 1 - 1e-9)
         return epsilon_interval(counts, given, level, "bayesian")
 
@@ -332,6 +333,8 @@ def canary_epsilon(
     own = p[rows, canary]
     others = p.copy()
     others[rows, canary] = others[rows, true] = -1.0  # not alternatives
+    # Alternatives that are less likely than the label trained with: right guesses. Equal ones are
+    # not.
     beaten = np.count_nonzero((others < own[:, None]) & (others >= 0), axis=1)
     alternatives = p.shape[1] - 2
     table = []
@@ -347,6 +350,7 @@ def canary_epsilon(
     ends = [(low, high, threshold) for threshold, _, made, _, low, high in table if made > 0]
     if not ends:
         return CanaryAudit(0.0, math.inf, math.nan, frame)
+    # The largest lower limit; of equal ones a finite upper limit, and then the largest threshold.
     best = max(ends, key=lambda row: (row[0], math.isfinite(row[1]), row[2]))
     return CanaryAudit(*map(float, best), frame)
 

@@ -188,6 +188,7 @@ def one_run_epsilon(
         return one_run_p_value(correct, guesses, canaries, eps, delta, fixed=fixed) - (1 - level)
 
     # Without what delta adds, it would be Clopper and Pearson's bound: none above it is rejected.
+    # The lower limit of the rate of right guesses, and the epsilon that has it as its largest rate.
     share = special.betaincinv(correct, guesses - correct + 1, 1 - level) if correct else 0.0
     ceiling = float(special.logit(share))
     if delta == 0 or ceiling <= 0:
@@ -218,6 +219,7 @@ def _gaussian_excess(correct: int, guesses: int, canaries: int, mu: float, alpha
     All in units of 1 / canaries: `right` and `wrong` are the sums over i of i p_i and (c' - i) p_i.
     """
     right, wrong = alpha * correct, alpha * (guesses - correct)
+    # From c right guesses down: the least mass that the inequality for n = i asks for is put on i.
     for i in range(correct - 1, -1, -1):
         chance = min(right / canaries, 1.0)
         needed = canaries * float(special.ndtr(special.ndtri(chance) - mu))
@@ -277,6 +279,7 @@ def one_run_guesses(
     require_int("guesses", guesses)
     if guesses % 2 or not 0 < guesses <= scores.shape[1]:
         raise ValueError(f"guesses must be even, from 2 to {scores.shape[1]}, got {guesses!r}")
+    # Scores equal up to rounding share a rank, and random numbers decide among them.
     ranks = np.stack([dense_ranks(run) for run in scores])
     order = np.lexsort((as_generator(seed).random(scores.shape), ranks), axis=1)
     low, high = order[:, : guesses // 2], order[:, -(guesses // 2) :]

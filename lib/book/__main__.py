@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _from_nothing(record: Mapping[str, Any]) -> float:
-    """What a recorded run takes, trainings that it found stored too if it says their time."""
+    """What a recorded run takes, training runs that it found stored too if it says their time."""
     if not record:
         return 0.0
     trained = record["values"].get("trained_seconds", 0.0)

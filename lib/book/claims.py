@@ -163,6 +163,7 @@ class Claim:
     def bounds(self) -> tuple[float, float]:
         """Least and largest value that meet the condition."""
         if self.tolerance is not None:
+            # Up to rounding: 0.3 - 0.2 is within 0.1.
             allowed = self.tolerance * (1 + 1e-12)
             return self.reported - allowed, self.reported + allowed
         low = -math.inf if self.at_least is None else self.at_least
@@ -236,6 +237,7 @@ def _parsed(path: Path, text: str) -> Mapping[str, Claim]:
         if claim.id in claims:
             raise ClaimError(f"{name} is listed twice")
         claims[claim.id] = claim
+    # Claims of cells share one error: how many there are decides how much each may have of it.
     cells = sum(claim.in_range for claim in claims.values())
     return {i: replace(c, cells=cells) if c.in_range else c for i, c in claims.items()}
 
@@ -280,6 +282,8 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
     for key, array in arrays.items():
         if array.shape != shape:
             raise ClaimError(f"{name}: {key} must have the shape {shape}, got {array.shape}")
+    # One claim for each combination; a null among the reported numbers is a cell that the paper
+    # leaves empty.
     for place in itertools.product(*(range(count) for count in shape)):
         numbers = {key: array[place] for key, array in arrays.items()}
         if "reported" in numbers and numbers["reported"] is None:
@@ -301,6 +305,7 @@ def judge(
     """
     evidence = found if isinstance(found, Evidence) else None
     value = float(found if evidence is None else evidence.value)
+    # A run with other parameters than the paper's is judged, and said to be smaller.
     reasons = [
         f"{name} = {parameters[name]!r} instead of {full!r}"
         if name in parameters
@@ -311,6 +316,7 @@ def judge(
     smaller, finite = bool(reasons), math.isfinite(value)  # JSON has no word for the others
     if not finite:
         reasons.insert(0, f"the value is {value}")
+    # An exact number meets the condition or does not; of a random one its interval decides.
     if claim.across is None:
         hit = claim.holds(value)
     else:

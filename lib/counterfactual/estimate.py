@@ -330,6 +330,7 @@ def fit_nuisances(
             propensity[inside] = share
         else:
             first.fit(x[outside], r[outside])
+            # Of the two columns of probabilities, that of abstaining.
             column = list(first.classes_).index(True)
             propensity[inside] = first.predict_proba(x[inside])[:, column]
         if seen.sum() < 2 or (is_classifier(second) and np.ptp(s[seen]) == 0):
@@ -381,15 +382,20 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
         return s.copy()
     if estimator == "plug-in":
         return outcome.copy()
+    # P4, section 3.3: pi(x) is the probability to abstain, kept below 1 - epsilon, so that no
+    # weight exceeds 1 / epsilon.
     answers = 1.0 - np.minimum(propensity, 1.0 - clip)
     if (answers[~r] <= 0).any():
         raise ValueError(
             "clip must be above 0: the propensity to abstain is 1 at points that were answered, "
             f"{int((answers[~r] <= 0).sum())} of them"
         )
+    # (1 - R) / (1 - pi): a row that abstained has no score to weigh.
     weight = np.where(r, 0.0, 1.0 / np.where(r, 1.0, answers))
     if estimator == "ipw":
         return weight * s
+    # The outcome model, corrected by what it misses where answers are seen: right if either of the
+    # two models is (double robustness).
     return outcome + weight * (s - outcome)
 
 
@@ -459,6 +465,7 @@ def _from(pair: tuple[Nuisances, ...], options: _Options, codes: Any) -> Estimat
         clip = default_clip(len(pair[0].scores))
     influence = influence_values(pair[0], estimator, clip)
     if len(pair) == 2:
+        # Point by point: what two classifiers have in common cancels before the variance is taken.
         influence = influence - influence_values(pair[1], estimator, clip)
     reach = reach_of(pair, estimator, clip, options.score_range)
     units = Units.of(influence, codes)
@@ -519,8 +526,12 @@ def _estimate(X, classifiers, learner, splits, options: _Options, clusters, rng)
     for _ in range(repeats):
         fold = cluster_folds(n, folds, codes, rng)
         estimates.append(_from(fit_all(x, given, fold, learner, rng), options, codes))
+    # Of an odd number of splits: the estimate in the middle is one of them, with its own
+    # influences.
     middle = sorted(estimates, key=lambda e: e.value)[repeats // 2]
     if repeats > 1:
+        # Chernozhukov et al. (2018): the median over splits, with what the splits differ by in its
+        # variance.
         spread = [e.stderr**2 + (e.value - middle.value) ** 2 for e in estimates]
         middle = replace(middle, stderr=float(math.sqrt(np.median(spread))))
     middle = replace(middle, remarks=copies(x, given, codes))

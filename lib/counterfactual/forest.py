@@ -186,6 +186,8 @@ class ForestClassifier(ClassifierMixin, _Forest):
 @njit(cache=True, nogil=True)
 def _next(state):
     """One step of splitmix64: the new state and 64 random bits."""
+    # Constants of Steele, Lea and Flood (2014): an odd number next to 2^64 over the golden ratio,
+    # and two multipliers that mix well.
     state = state + np.uint64(0x9E3779B97F4A7C15)
     z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -204,6 +206,16 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
     """Nodes of all trees one after the other."""
     n, d = x.shape
     n_trees = len(counts)
+    # The points of a tree stand in one row for each feature, in that feature's order; a node is the
+    # same slice of every row, and its children are the two parts of the slice:
+    #
+    #     at[0]:  | 4 7 1 | 0 2 | 5 3 6 ...     in the order of feature 0
+    #     at[1]:  | 1 4 7 | 2 0 | 6 5 3 ...     in the order of feature 1
+    #               left    right
+    #             ^ first   ^ best_cut ^ last
+    #
+    # A split parts every row without disturbing the order within the parts, so nothing is sorted
+    # again. `stack` has the slices that still wait; a child is written right after its sibling.
     nodes, value = np.empty(2 * n * n_trees, _NODE), np.empty(2 * n * n_trees)
     depth = np.zeros(n_trees, np.int64)
     root = np.empty(n_trees + 1, np.int64)
@@ -218,6 +230,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
     for t in range(n_trees):
         root[t] = used
         for i in range(n):
+            # A point counts as often as it was drawn into the bag.
             w[i] = counts[t, i]
             wy[i] = w[i] * y[i]
         state = seeds[t]
@@ -258,6 +271,7 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                     if not _apart(values[column[first]], values[column[last - 1]]):
                         continue
                     useful += 1
+                    # From left to right: a point changes sides, and the sums of both sides follow.
                     here, here_y = 0.0, 0.0
                     j = column[first]
                     after = values[j]
@@ -270,6 +284,8 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
                         there, there_y = total - here, total_y - here_y
                         # One division for both sides.
                         gain = (here_y * here_y * there + there_y * there_y * here) / (here * there)
+                        # The variance that is left is the sum of squares less the gain: sum(y)^2 /
+                        # n of each side. A tie goes to what was looked at first.
                         if gain > best * (1 + _SAME) and _apart(before, after):
                             best, best_feature, best_cut = gain, f, k + 1
                             # A point half way goes left, whichever way rounding moved it.
@@ -288,6 +304,8 @@ def _grow_forest(x, y, order, counts, seeds, drawn):
             for k in range(best_cut, last):
                 goes_left[at[best_feature, k]] = 0
             for f in range(d):
+                # The row of the split's own feature is parted already: it is sorted by what
+                # decides.
                 if f == best_feature:
                     continue
                 column = at[f]

@@ -141,8 +141,11 @@ def confidence_sequence(
     n, mean, variance = running_moments(given)
     if score_range is None:
         low, high = np.minimum.accumulate(x), np.maximum.accumulate(x)
+        # Two values more, the least and the largest so far: a beginning in which all values are
+        # equal would else have no width.
         variance += ((low - mean) ** 2 + (high - mean) ** 2) / n
     else:
+        # The two ends came first: after n + 2 values the sequence has seen n points.
         n, mean, variance = n[:-2], mean[2:], variance[2:]
     n, mean, variance = (values[start - 1 :] for values in (n, mean, variance))
     # Equal numbers, whatever they are rounded to, have no variance, and then there is no width.

@@ -78,6 +78,12 @@ def predictable_nuisances(
         raise ValueError(f"abstained must be False somewhere in the first {stop} rows (start)")
     first, parts = stop, []
     while stop < len(x):
+        # Models are fitted to all points before `past` and used until there are twice as many:
+        #
+        #     | start |   start   |       2 start       | ...
+        #             ^ fit        ^ fit                 ^ fit
+        #
+        # so that each value knows earlier points only, and fits are few.
         past, stop = stop, min(len(x), 2 * stop)
         later = np.arange(stop) >= past
         fit = fit_nuisances(x[:stop], s[:stop], r[:stop], later, learner, rng=rng, only=1)
@@ -159,6 +165,7 @@ def exact_sequence(
     mean = np.cumsum(guess + residual) / count
     if target == "population":
         before = np.clip(np.r_[0.0, mean[:-1]], 1 - k, 1)
+        # For the population the mean so far is subtracted, which knows earlier points only.
         residual = guess + residual - before
     rho = _mixture_rho(planned * k / 4, alpha / 2)
     half = mixture_boundary(np.cumsum(residual**2), alpha / 2, rho, k / floor) / count
@@ -192,6 +199,7 @@ def log_mixture(s: Array, v: Array, rho: float, c: float) -> tuple[Array, Array]
 
     Howard et al., 2021, Proposition 9.
     """
+    # In logarithms, and with the regularized incomplete gamma function: sums reach thousands.
     base, a = rho / c**2, (v + rho) / c**2
     x = s / c + a
     tail = special.gammainc(a, x)

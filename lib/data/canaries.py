@@ -29,7 +29,7 @@ CANARY_RUNS = ("H", "M", "L")
 
 @dataclass(frozen=True, eq=False)
 class CanaryRuns:
-    """Ten trainings with 100 canaries each.
+    """Ten training runs with 100 canaries each.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def load_canary_confidences(dataset: str, mechanism: str, level: str) -> npt.NDA
 
 
 def load_canary_runs(dataset: str, level: str) -> CanaryRuns:
-    """Ten trainings by ALIBI with 100 canaries each.
+    """Ten training runs by ALIBI with 100 canaries each.
 
     Parameters
     ----------

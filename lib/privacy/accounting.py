@@ -201,12 +201,15 @@ def group_guarantee(
         if math.isinf(e):
             return False
         # log of 1 + e^e + ... + e^((k - 1) e)
+        # k terms, all of them 1 where epsilon is 0.
         log_sum = math.log(records)
         if e > 1e-12:
             log_sum = (records - 1) * e
             log_sum += math.log(math.expm1(-records * e) / math.expm1(-e))
         return log_sum + log_d <= math.log(delta)
 
+    # The smaller the delta of one step, the larger its epsilon: search for the largest that fits,
+    # in logarithms since it may be far below the smallest number.
     high, low = math.log(delta), math.log(delta) - 1.0
     while low > _LEAST and not fits(low):
         high, low = low, max(_LEAST, low - 2 * (high - low))
@@ -258,6 +261,7 @@ def joint_epsilon(ledger: PrivacyLedger, delta: float, pure: Iterable[float]) ->
     for epsilon in pure:
         require_number("pure", epsilon, at_least=0)
     delta, pure = float(delta), sorted(float(epsilon) for epsilon in pure if epsilon)
+    # Adding up is a proof, too, and the better one where there is hardly anything to compose.
     apart = ledger.epsilon(delta, "pld") + _total(pure)
     history, small = ledger._history(), tuple(e for e in pure if e <= _LARGE)
     if not small or math.isinf(apart) or not history:
@@ -283,7 +287,7 @@ def find_noise_multiplier(
     releases: int = 1,
     accountant: str = "rdp",
 ) -> float:
-    """The smallest noise multiplier that keeps planned trainings within a budget.
+    """The smallest noise multiplier that keeps planned training runs within a budget.
 
     Parameters
     ----------
@@ -336,6 +340,7 @@ def _search(epsilon, delta, sample_rate, steps, accountant) -> float:
         return ledger.epsilon(delta, accountant)
 
     if accountant == "rdp":
+        # Doubled until the budget holds.
         low = high = _SMALLEST_NOISE
         if spent(low) <= epsilon:
             return low  # less noise than this is never worth the numerics
@@ -359,6 +364,7 @@ def _search(epsilon, delta, sample_rate, steps, accountant) -> float:
                 f" {sample_rate!r} and {steps} steps: a noise multiplier of {_LARGEST_NOISE:g} is"
                 f" accounted as {reached:.3g} by {accountant!r}"
             )
+    # By ratios: noise multipliers span orders of magnitude. `high` always keeps the budget.
     while high / low > 1 + _PRECISION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if spent(middle) > epsilon else (low, middle)
@@ -378,11 +384,13 @@ def _pld_epsilon(history: History, delta: float, replace: bool) -> float:
 def _by_losses(
     history: History, delta: float, replace: bool = False, pure: tuple[float, ...] = ()
 ) -> float:
+    # Every step's chances are rounded: so much of delta is set aside, unless delta is far larger.
     lost = 2.0**-52 * (sum(steps for *_, steps in history) + len(pure))  # to rounding
     kept = delta if delta > 1e6 * lost else delta - lost
     if kept <= 0:
         return math.inf
     mesh = 1e-4 * min(1.0, max(0.1, epsilon_by_orders(history, delta)))  # finer if epsilon is small
+    # One distribution for each direction (a record more, a record less); the dearer one counts.
     sides = loss_distributions(history, mesh_for(history, mesh), replace, pure)
     return max((side.epsilon(kept) for side in sides), default=math.inf)
 

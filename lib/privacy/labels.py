@@ -336,6 +336,7 @@ def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np
     _check_shape(prior, likelihood.shape)
     with np.errstate(divide="ignore"):
         log_product = np.log(likelihood) + np.log(prior)
+    # Less the largest: the product of tiny likelihoods would be 0.
     peak = log_product.max(axis=1, keepdims=True)
     lost = np.isneginf(peak[:, 0])
     if lost.any():
@@ -370,6 +371,8 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
     # gets 0 however far below it is.  So the sums are small, whatever the size of the input.
     with np.errstate(over="ignore"):
         centred = np.maximum(observed - observed.max(axis=1, keepdims=True), -1.0)
+    # Duchi et al.: entries sorted from the largest down, u_k = (sum of the first k, less 1) / k;
+    # the support is the largest k whose k-th entry is still above u_k.
     ranked = -np.sort(-centred, axis=1)
     counts = np.arange(1, observed.shape[1] + 1)
     thresholds = (np.cumsum(ranked, axis=1) - 1) / counts
@@ -444,9 +447,16 @@ def rr_with_prior(
     kept = 1 / (1 + np.arange(n_classes) * odds)  # e^epsilon / (e^epsilon + k - 1) for k = 1, 2, ..
     largest = np.take_along_axis(prior, order, axis=1)
     largest = largest / largest[:, :1]
+    # The probability of a right output with k classes: of keeping times that of being among them.
     gain = kept * np.cumsum(largest, axis=1)
     k = np.argmax(gain >= gain.max(axis=1, keepdims=True) * (1 - ROUNDING), axis=1) + 1
 
+    # `order` lists classes by their prior, the likeliest first; the label is at `rank` in it:
+    #
+    #     order:   3 7 1 | 0 9 ...      k = 3 classes are in play
+    #                  ^ rank 2: inside, so that it is kept or moved to one of the two others
+    #
+    # A label outside gets one of the k by a fair draw.
     rank = (order == labels[:, None]).argmax(axis=1)
     changed = rng.random(n) < (k - 1) * odds * kept[k - 1]
     moved = (rank + rng.integers(1, np.maximum(k, 2))) % k

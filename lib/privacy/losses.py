@@ -49,6 +49,8 @@ class Losses:
         """At the losses l from 0 on: H(l), and the sum of chances times exp(l - loss) from l on."""
         start = max(0, -self.first)
         p = self.chances[start:] if start < len(self.chances) else np.zeros(1)
+        # sum_k>=l p_k exp(l - k mesh), by a recursion from the far end: every term is positive and
+        # at most p_k, so nothing cancels and nothing overflows.
         scaled = signal.lfilter([1.0], [1.0, -math.exp(-self.mesh)], p[::-1])[::-1]
         above = np.cumsum(p[::-1])[::-1]
         return self.infinite + np.maximum(0.0, above - scaled), scaled
@@ -58,6 +60,7 @@ class Losses:
         if self.infinite > delta:
             return math.inf
         found, scaled = self.profile()
+        # H falls with epsilon: the last multiple at which it is too large is where to look.
         exceeding = np.flatnonzero(found > delta)
         k = int(exceeding[-1]) + 1 if len(exceeding) else 0
         loss = (max(0, self.first) + k) * self.mesh
@@ -103,6 +106,7 @@ def loss_distributions(
         cells = max(_reach(q, sigma, replace) / mesh for q, sigma, _ in history)
         if not math.isfinite(cells):
             break
+        # Coarser until the distribution of one step fits, and then until that of all steps does.
         excess = cells / _CELLS
         if excess <= 1:
             sides = zip(*(_step(q, sigma, mesh, replace) for q, sigma, _ in history), strict=True)
@@ -149,6 +153,8 @@ def _step(q: float, sigma: float, mesh: float, replace: bool) -> tuple[Losses, .
 def _over(q: float, sigma: float, e: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """H(e) of the mixture from the noise, e >= 0: where the mixture's loss is above e."""
     log_odds = _log_odds(q, e)
+    # The loss is above e where the released number lies beyond `at` (from the middle of the two
+    # normal distributions, in standard deviations).
     at = np.minimum(sigma * log_odds, _FAR)
     shifted, noise = special.log_ndtr(0.5 / sigma - at), special.log_ndtr(-0.5 / sigma - at)
     return q * np.exp(shifted) * -np.expm1(np.minimum(0.0, log_odds + noise - shifted))
@@ -206,6 +212,10 @@ def _connect(
     1 - exp(-e) + exp(-e) times the latter.  Without 1 - exp(-e), which is that of equal
     distributions, all chances are sums of terms that do not cancel.
     """
+    # With h_k = H(k mesh) the chance of the loss k mesh is a second difference of h in
+    # exp(epsilon), in which H is piecewise linear:
+    #
+    #     p_k = (h_{k+1} - h_k - exp(mesh) (h_k - h_{k-1})) / (exp(mesh) - 1)
     rise, ratio = math.expm1(mesh), math.exp(mesh)
     under = reverse * np.exp(-mesh * np.arange(len(reverse)))
     right, left = np.diff(over), np.diff(under)  # neither is positive
@@ -235,6 +245,9 @@ def _compose(
     mesh = sides[0].mesh
     if counts == [1] and not coins:
         return sides[0]
+    # Losses add up, so distributions are convolved: a product after a Fourier transform. The
+    # transform is cyclic: what leaves the window comes in at its other end, and :func:`_window` has
+    # made sure that its chance is below ``_TAIL``.
     size = fft.next_fast_len(high - low + 1, real=True)
     total, offset = np.ones(size // 2 + 1, dtype=complex), 0
     for side, steps in zip(sides, counts, strict=True):
@@ -245,6 +258,7 @@ def _compose(
     angle = 2j * math.pi / size * np.arange(size // 2 + 1)
     for loss, count in coins.items():
         up, turn = special.expit(loss * mesh), np.exp(-(loss % size) * angle)
+        # A randomized response: loss +e with chance e^e / (1 + e^e), and -e otherwise.
         total *= (up * turn + (1 - up) / turn) ** count
     chances = np.roll(fft.irfft(total, size), (offset - low) % size)[: high - low + 1]
     finite = sum(t * math.log1p(-s.infinite) for s, t in zip(sides, counts, strict=True))
@@ -265,6 +279,8 @@ def _window(sides: tuple[Losses, ...], counts: list[int], coins: dict[int, int])
     for at, p, t in parts:
         share = p / p.sum()
         variance += t * float((at - at @ share) ** 2 @ share)
+    # P(sum > b) <= exp(-r b) E exp(r sum) for any rate r > 0; the best of nine rates is near
+    # enough.
     for k in range(-6, 3):  # of a normal distribution it is the one with k = 0
         rate = 8.5 * 2.0**k / math.sqrt(max(variance, 1e-12))
         for sign in (1, -1):

@@ -149,6 +149,7 @@ def vote_histogram(predictions: npt.ArrayLike, n_classes: int) -> np.ndarray:
             f"predictions must be classes from 0 to {n_classes - 1}, got {int(wrong[0])}"
         )
     n_queries = predictions.shape[1]
+    # One number for each pair of query and class, and one count for all of them.
     cells = predictions.astype(np.int64) + n_classes * np.arange(n_queries)
     counts = np.bincount(cells.ravel(), minlength=n_queries * n_classes)
     return counts.reshape(n_queries, n_classes)
@@ -192,11 +193,15 @@ def confident_gnmax(
     require_int("seed", seed, at_least=0)
     if max_answers is not None:
         require_int("max_answers", max_answers, at_least=0)
+    # Streams of their own, one number a query: an answer does not depend on which others are asked.
     checks, counts = (np.random.default_rng([seed, part]) for part in (0, 1))
+    # Algorithm 1, line 1: is the noisy largest count above the threshold? Then, with new noise on
+    # every count, line 2.
     answered = votes.max(axis=1) + sigma1 * checks.standard_normal(len(votes)) >= threshold
     winners = np.argmax(votes + sigma2 * counts.standard_normal(votes.shape), axis=1)
     asked = np.ones(len(votes), dtype=bool)
     if max_answers is not None:
+        # Answers given before a query; the run stops at the first query that finds enough of them.
         before = np.cumsum(answered) - answered
         asked = before < max_answers
     answered = answered & asked

@@ -1,4 +1,4 @@
-"""The best of a random number of private trainings, and what choosing it costs.
+"""The best of a random number of private training runs, and what choosing it costs.
 
 A search over learning rates reads the training data once for every trial.  Released are only the
 best model and its score.  If the number of trials is fixed, that may cost nearly as much as all of

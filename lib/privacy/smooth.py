@@ -159,6 +159,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
     here = _cost(np.array([least]), sigma2, order)
     down = _cost(_moved(np.array([least]), sigma2, classes, -1), sigma2, order)
     plateau = max(_independent(sigma2, order) - here[0], (here - down)[0])
+    # Classes are alike to the cost: queries with the same sorted votes are computed once.
     kinds, which = np.unique(np.sort(votes, axis=1)[:, ::-1], axis=0, return_inverse=True)
     bounds = np.full((len(kinds), teachers), plateau)
     log_q = gnmax_log_q(kinds, sigma2)
@@ -166,6 +167,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
     now = kinds.copy()
     for d in range(teachers):
         bounds[rows, d] = _sensitivity_at(log_q[rows], sigma2, classes, order)
+        # A vote moves between the two most voted classes: q falls with their distance.
         step = np.where(left[rows], 1, -1)
         can = np.where(left[rows], now[rows, 1] > 0, True)
         rows, step = rows[can], step[can]
@@ -284,6 +286,7 @@ def publish_epsilon(
     else:
         asked, rows = _check_masks(len(votes), asked, answered)
         most = int(rows.sum())
+    # What is published has one draw of noise; 95% of all draws lie between the other two.
     z = np.array([ndtri(0.025), as_generator(seed).standard_normal(), ndtri(0.975)])
     independent = 0.0
     for count, sigma in ((int(asked.sum()), math.sqrt(2) * sigma1), (most, sigma2)):
@@ -294,6 +297,7 @@ def publish_epsilon(
     order, free = _best_order(independent, delta)
     beta = math.log1p(0.5 / (order - 1)) / 2  # w = 1/2
     fixed = math.log(2) / (2 * (order - 1)) - beta  # of the release, however large the noise
+    # A tenth of the cost without the votes, but more than even infinite noise costs.
     price = max(_SHARE * independent * order, 2 * fixed)
     noise = math.sqrt(order / (price - fixed))
     price = smooth_noise_rdp(beta, noise, order)

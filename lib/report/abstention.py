@@ -180,6 +180,8 @@ def _side(
         (one,), changed = recalibrated(found.nuisances, (None,), settings.seed)
         if changed:
             found = counterfactual.estimate_from_nuisances(one, level=settings.level)
+    # overlap: the influence value; none, answered: its score; none, abstained: 0 to 1, a bound is
+    # all that can be said (Manski)
     lower, upper = np.where(r, 0.0, s), np.where(r, 1.0, s)
     lower[~never] = upper[~never] = found.influence
     return _Side(found, ~never, lower, upper, tuple(reasons), found.diagnostics[0].notes)

@@ -1,7 +1,7 @@
 """What a membership attack shows of the training's privacy."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,24 +62,37 @@ def _audit_verdict(
     )
 
 
+class _Lower(NamedTuple):
+    """Lower bounds on epsilon, by how the threshold was chosen."""
+
+    one_run: float  # the surest points are guessed
+    held_out: float  # on the other half, by Clopper and Pearson's limits
+    union: float  # at all thresholds together
+    biased: float  # the best of all, as if it had not been chosen
+
+
 def _bounds(
     one_run: float, row: Array, every: Array, delta: float, level: float, holds: dict[str, str]
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, _Lower]:
     """Lower bounds: of one run, three held out, a union bound, three biased ones."""
     rows = [
         ("none: the surest points are guessed, corrected", "one run", holds["one run"], one_run)
     ]
+    held_out, biased = [], []
     for method in _METHODS:
         bound = float(audit.epsilon_lower_bounds([row], delta, level, method)[0])
         ends = audit.epsilon_interval(audit.AttackCounts(*map(int, row)), delta, level, method)
         condition = holds["independent"] if method == _METHODS[0] else "not always"
+        held_out.append(bound)
         rows.append(("chosen on the other half", method, condition, bound, *ends))
     _, union = audit.union_lower_bound(every, delta, level, _METHODS[0])
     rows.append(("best of all, corrected for the choice", _METHODS[0], holds["independent"], union))
     for method in _METHODS:
         _, naive = audit.best_lower_bound(every, delta, level, method)
+        biased.append(naive)
         rows.append(("best of all (biased)", method, "no", naive))
-    return table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+    shown = table(rows, ["threshold", "method", "holds", "lower bound", "low", "high"])
+    return shown, _Lower(one_run, held_out[0], float(union), float(max(biased)))
 
 
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
@@ -88,7 +101,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     delta = settings.delta if given.delta is None else given.delta
     scores = np.concatenate([given.member_scores, given.nonmember_scores])
     members = np.arange(len(scores)) < len(given.member_scores)
+    # A fair coin for every point would give about as many members as others: are they so many?
     p_coins = float(stats.binomtest(int(members.sum()), len(members)).pvalue)
+    # One half chooses the threshold, the other one tells what it is worth: no choice, no bias.
     choosing = divided(members, 0.5, settings.seed)  # as held_out_lower_bound does
     threshold = chosen_threshold(scores[choosing], members[choosing], delta, level)
     row = audit.counts_at(scores[~choosing], members[~choosing], threshold)
@@ -98,11 +113,10 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     holds = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
     if p_coins < _NO_COIN:
         holds["one run"] = "no"
-    bounds = _bounds(one_run, row, every, delta, level, holds)
-    shown = bounds["lower bound"]
+    bounds, found = _bounds(one_run, row, every, delta, level, holds)
     # The design was declared: no bound is chosen by what it says.
     if settings.audit_design == "independent":
-        lower = float(shown[1])
+        lower = found.held_out
     else:
         lower = 0.0 if p_coins < _NO_COIN else one_run
     auc = stats.mannwhitneyu(given.member_scores, given.nonmember_scores).statistic / (
@@ -126,10 +140,10 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
     values = {
         "audit_lower": lower,
-        "audit_held_out": float(shown[1]),
-        "audit_union": float(shown[4]),
-        "audit_one_run": one_run,
-        "audit_biased": float(shown[5:].max()),
+        "audit_held_out": found.held_out,
+        "audit_union": found.union,
+        "audit_one_run": found.one_run,
+        "audit_biased": found.biased,
     }
     values |= {} if claim is None else {"audit_claimed": claim[0]}
     doubts = [

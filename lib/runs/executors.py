@@ -150,6 +150,7 @@ def _run_missing(
         for device in devices:
             require_device(device)
         max_workers = min(max_workers or own_cores(), len(places()))
+    # A single job uses all cores by itself: a worker process would only cost its start.
     if len(missing) < 2 or (max_workers is None and own_cores() == 1):
         return _through(_ThisProcess(), missing, store)
     with LocalProcesses(len(missing), max_workers) as local:
@@ -166,6 +167,8 @@ def _execute(job: Job, folder: str, key: str, public: bool) -> None:
     _own.depth = getattr(_own, "depth", 0) + 1
     try:
         store = RunStore(folder, public)
+        # The key has the code and data in it: a worker with other files would store its result
+        # under another name, and nobody would find it.
         if store.key(job) != key:
             raise RuntimeError(
                 "the worker finds other code or other data than the process that asked for the run"
@@ -253,6 +256,7 @@ class LocalProcesses:
 
     def __init__(self, jobs: int, max_workers: int | None):
         workers = min(max_workers or own_cores(), jobs)
+        # Workers share the cores: libraries that each take all of them would slow each other down.
         self._threads_each = max(1, own_cores() // workers)
         self._waiting = ThreadPoolExecutor(workers)
         self._lock = threading.Lock()
@@ -287,6 +291,7 @@ class LocalProcesses:
 
     def _call(self, *call: Any) -> Any:
         """Have one call made, by a second and third worker if the first ones die."""
+        # A pool of one process each: if it dies, this call alone is to blame, or the memory.
         for _ in range(_ATTEMPTS):
             pool, future = self._begin(call)
             died = isinstance(error := future.exception(), BrokenProcessPool)

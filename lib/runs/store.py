@@ -73,6 +73,15 @@ class StoredRun:
         return load_arrays(self.path / "arrays.npz")[0]
 
 
+# A store's folder:
+#
+#     ab/ab12.../run.json, arrays.npz    a finished run, which appeared whole, by one rename
+#     ab/.ab12....<random>/              one that is being written, or whose writer was killed
+#     partial/ab12.../                   checkpoints of a run under way
+#     partial/ab12....lock               held by whoever executes it
+#     set-aside/                         damaged runs
+
+
 class RunStore:
     """A folder of finished runs.
 
@@ -180,8 +189,11 @@ class RunStore:
             return found
         self.path(key).parent.mkdir(parents=True, exist_ok=True)
         with self._lock(key):
+            # Asked again: another process may have finished it while this one waited for the lock.
             if (found := self._read_or_set_aside(key)) is not None:
                 return found
+            # The key was made from the files as they are now; the process may have loaded older
+            # ones.
             check_loaded(*code_of(job).modules)
             for leftover in self.path(key).parent.glob(f".{key}.*"):
                 shutil.rmtree(leftover, ignore_errors=True)  # its writer was killed: no news
@@ -244,6 +256,7 @@ class RunStore:
                 "when": datetime.now(UTC).isoformat(timespec="seconds"),
             },
         }
+        # Of the record without this entry: a file that was cut short or edited is no run.
         record["record_sha256"] = _digest(record)
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
         target = self.path(key)

@@ -127,6 +127,7 @@ def normalized_score(correct: npt.ArrayLike, score: npt.ArrayLike) -> float:
     if right in (0, n):
         return 0.0
     accuracy = _accuracy(correct, score)
+    # Eq. 5 at c = i / n: with `right` of n the bound is min(1, (right / n) / (i / n)).
     bound = np.minimum(1.0, right / np.arange(1, n + 1))
     return max(0.0, float((bound - accuracy).mean()))
 
@@ -231,11 +232,14 @@ def risk_areas(
     # Around the mean, so that losses of another level lose no digits.
     mean = float(loss.mean())
     curve, best = _mean_curve(loss - mean, score), _mean_curve(loss - mean, -loss)
+    # Equal up to rounding: else the score would divide one rounding error by another.
     alike = len(group_starts(np.sort(loss))) == 1
     excess = 0.0 if alike else max(0.0, float((curve - best).mean()))
+    # A random order has the mean loss at every coverage, which is where any curve ends.
     room = float((curve[-1] - best).mean())
     curve += mean
     sums = curve * np.arange(1, n + 1)
+    # Trapezoids from coverage 0, where the sum is 0: the last of n + 1 heights counts half.
     augrc = float(sums.sum() - sums[-1] / 2) / n**2
     naurc = excess / room if excess else 0.0
     return {"aurc": float(curve.mean()), "e_aurc": excess, "naurc": naurc, "augrc": augrc}

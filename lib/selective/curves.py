@@ -171,14 +171,23 @@ def _accuracy(
 @njit(cache=True)
 def _expected_accuracy(ordered, starts, wrong, out):
     """From the largest score down, averaging over groups of equal scores."""
+    # Both lists ascend and are read from their ends:
+    #
+    #     ordered   .1 .3 .3 .5 .7 .7 .7 .9      all scores; `starts`: where groups begin
+    #     wrong     .1 .3       .7               those of wrong answers
+    #                           <- a group of m = 3 with h = 2 right ones
+    #
+    # `rank` points are accepted already, `hits` of them right.
     left, end, rank, hits = len(wrong), len(ordered), 0, 0
     for group in range(len(starts) - 1, -1, -1):
         start = starts[group]
         h = m = end - start
+        # The group's wrong ones are those left that are not below its smallest score.
         while left and wrong[left - 1] >= ordered[start]:
             left -= 1
             h -= 1
         for k in range(1, m + 1):
+            # In random order k of the m bring h k / m right ones, on average.
             out[rank + k - 1] = (hits + h * k / m) / (rank + k)
         rank += m
         hits += h

@@ -2,7 +2,7 @@
 
 The evaluation points are taken as independent draws; the model is fixed.  Two methods evaluated on
 the same points are compared by paired differences.  What another training would give is a second
-source of variation, which only more trainings can show.
+source of variation, which only more training runs can show.
 """
 
 import math
@@ -180,7 +180,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over trainings, with the uncertainty from trainings and evaluation points.
+    """A mean over training runs, with the uncertainty from training runs and evaluation points.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Mean:
     few : tuple or None
         Where too few points vary for a variance (:func:`lib.bounds.few_vary`): their influences on
         the mean, the least and the largest possible one, and standard error and degrees of the
-        trainings.
+        training runs.
     """
 
     value: float
@@ -218,14 +218,14 @@ class Mean:
 
 
 def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points: int = 0) -> Mean:
-    """The mean over independent trainings, with its uncertainty.
+    """The mean over independent training runs, with its uncertainty.
 
     Parameters
     ----------
     values : array_like of float, shape (seeds,)
         One per training, on the same evaluation points; at least two.
     point_variance : float
-        Variance of the mean due to the draw of the points, which all trainings share.
+        Variance of the mean due to the draw of the points, which all training runs share.
     n_points : int
         Number of points, where their variance is given.
 
@@ -233,7 +233,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
     -------
     Mean
         Its variance is the sum of both parts.  Where both matter, a 95% interval of normal values
-        holds the mean in at least 0.87 of the cases with 2 trainings, 0.92 with 3, 0.94 with 5.
+        holds the mean in at least 0.87 of the cases with 2 training runs, 0.92 with 3, 0.94 with 5.
 
     Examples
     --------
@@ -249,7 +249,7 @@ def mean_over_seeds(values: npt.ArrayLike, point_variance: float = 0.0, n_points
 
 
 def _mean(values: npt.NDArray[np.float64], point_variance: float, degrees: float) -> Mean:
-    """Of one or more trainings; `degrees` are those of the variance due to the points."""
+    """Of one or more training runs; `degrees` are those of the variance due to the points."""
     value, seeds = float(values.mean()), 0.0
     if len(values) > 1:
         seeds = float(values.var(ddof=1)) / len(values)
@@ -268,7 +268,7 @@ def compare_over_seeds(
     other_score: npt.ArrayLike,
     metric: str = "normalized_score",
 ) -> Mean:
-    """The mean difference of an area between two methods, over trainings and points.
+    """The mean difference of an area between two methods, over training runs and points.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def compare_over_seeds(
         Of the first method: one row per training, one column per evaluation point.  With one row
         the points alone vary.
     other_correct, other_score : array_like, shape (seeds, n)
-        Of the second.  Rows may stem from the same trainings or from others.
+        Of the second.  Rows may stem from the same training runs or from others.
     metric : {"normalized_score", "selective_auc", "aurc", "augrc"}
         Which area.
 

@@ -53,7 +53,7 @@ def test_points(dataset: str) -> int:
 
 
 def data_note(dataset: str, used: str, more: str = "") -> str:
-    """What a page says of the data of its trainings, and of those that are not here."""
+    """What a page says of the data of its training runs, and of those that are not here."""
     if used == dataset:
         return f"Data: {title(used)}{more}."
     return (

@@ -152,6 +152,11 @@ class _Together:
         """One step of DP-SGD, or of SGD, of each model."""
         positions = [sampler.draw(1)[0] for sampler in self.samplers]
         longest = max(1, max(len(p) for p in positions))
+        # Samples differ in size from model to model: shorter ones are filled up with row 0, whose
+        # gradient `used` takes out of the sum.
+        #
+        #     rows[0]:  12  3 40  7   used:  1 1 1 1
+        #     rows[1]:   5 31  0  0          1 1 0 0
         rows = np.zeros((len(positions), longest), np.int64)
         used = np.zeros((len(positions), longest), bool)
         for m, (p, own) in enumerate(zip(positions, self.rows, strict=True)):
@@ -159,6 +164,8 @@ class _Together:
             used[m, : len(p)] = True
         index, inside = (torch.from_numpy(each).to(self.device) for each in (rows, used))
         total = torch.zeros_like(self.parameters)
+        # As many models at once as memory holds with all their examples; of a single one that does
+        # not fit, as many examples.
         models = int(max(1, min(len(positions), self.fitting // longest)))
         examples = int(max(1, min(longest, self.fitting // models)))
         for m in range(0, len(positions), models):
@@ -170,6 +177,7 @@ class _Together:
             drawn = zip(self.configs, self.streams, strict=True)
             noise = [noise_of(config, s, step, size, self.device) for config, s in drawn]
             total += self.scale * torch.stack(noise)
+        # By the expected size of a sample: the actual one is private.
         update = total / self.batch + self.decay * self.parameters
         self.velocity = self.momentum * self.velocity + update
         self.parameters = self.parameters - self.rates[:, step : step + 1] * self.velocity
@@ -181,6 +189,7 @@ class _Together:
         with autocast(self.config, self.device), torch.enable_grad():
             entered, left = _pass(layers, self.inputs[index], self.config.model.activation)
             outputs = left[-1].float().flatten(0, 1)
+            # One loss for all: the slopes of a model's outputs do not depend on other models.
             losses = self.config.objective.per_example(outputs, torch.cat(targets), None)
             slopes = torch.autograd.grad(losses.sum(), left)
         entered, slopes = ([each.detach().float() for each in part] for part in (entered, slopes))

@@ -69,7 +69,7 @@ class TrainingConfig:
         Largest L2 norm of an example's gradient, from 1e-30 to 1e30.  Ignored where nothing is
         private.
     releases : int
-        Number of trainings that share the budget, see
+        Number of training runs that share the budget, see
         :func:`lib.privacy.find_noise_multiplier`.
     accountant : {"rdp", "pld"}
         What finds the noise multiplier.

@@ -341,6 +341,13 @@ class _Shared:
         models, total = rows.shape
         labelled = config.labelled_batch
         split = total * _WEAK_NUMBERS
+        # Of each model's images, in a row:
+        #
+        #     rows     | labeled | unlabeled |           all of them weakly augmented
+        #     inputs   | labeled, weak | unlabeled, strong | unlabeled, weak |
+        #
+        # The strong and the weak version of an image stand at the same place of their parts: the
+        # prediction on the weak one is the pseudo-label of the strong one.
         weak = _weak(
             self.padded,
             self.images.shape,
@@ -392,6 +399,8 @@ class _Rows:
         if len(self._rows) < self._batch:
             found = self._rows[stream.integers(0, len(self._rows), count)]
         else:
+            # What is left of a shuffle comes first: every row is used once before any is used
+            # again.
             parts = [self.left]
             missing = count - len(self.left)
             while missing > 0:
@@ -440,7 +449,9 @@ def _train_group(
             inputs, targets = shared.batch(config, block_rows[i], block_draws[i])
             gradient, mask = engine.gradient(inputs, targets)
             _update(parameters, gradient, velocity, rates[step], config)
+            # The moving average is the model that is evaluated, as in FixMatch.
             average.lerp_(parameters, 1 - decays[step])
+            # How often a pseudo-label is sure enough, at the end of the training.
             if step >= last_tenth:
                 confident += mask.mean(dim=1)
     if took_long(started):
@@ -501,5 +512,6 @@ def _update(
 ) -> None:
     """SGD with Nesterov's momentum as in torch.optim.SGD; all tensors but the gradient change."""
     gradient = gradient.add(parameters, alpha=config.weight_decay)
+    # Nesterov's: the step is the gradient and, times the momentum, the new velocity.
     velocity.mul_(config.momentum).add_(gradient)
     parameters.add_(gradient.add_(velocity, alpha=config.momentum), alpha=-float(rate))

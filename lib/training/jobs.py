@@ -224,7 +224,7 @@ class OnData:
     """Jobs that read what their ``data``, a :class:`DataSpec`, name."""
 
     def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
+        """Fingerprint of what the training runs read."""
         return _data_fingerprint(self.data)
 
 
@@ -300,7 +300,7 @@ class ManyTrainings(OnData):
     Attributes
     ----------
     configs : tuple of TrainingConfig
-        The trainings.
+        The training runs.
     data : DataSpec
         Their data.
     chunk : int

@@ -344,7 +344,7 @@ class PateStudents:
             )
 
     def data_fingerprint(self) -> str:
-        """Fingerprint of what the trainings read."""
+        """Fingerprint of what the training runs read."""
         return self.teachers.data_fingerprint()
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:

@@ -162,6 +162,8 @@ def _check_seeds(configs: list[TrainingConfig]) -> None:
         if config.seed not in first:
             first[config.seed] = config
             continue
+        # The same seed is the same noise, which whoever has both models can subtract. Two different
+        # configurations without privacy may share one.
         other = first[config.seed]
         if config.private or other.private or config == other:
             raise ValueError(
@@ -250,6 +252,7 @@ def _in_threads(threads: int, train_one: Callable[[int], None], rows: Sequence[i
 def _by_kernel(work, rows, results, points, threads, checkpoint) -> None:
     flat = points.reshape(len(points), -1).view()
     flat.flags.writeable = False  # as the training inputs: numba compiles once for both
+    # Models on the same data share its targets, by identity: hundreds of copies would not fit.
     shared: dict[int, tuple] = {}
     # Here, because PyTorch's generator is not for threads.
     initial = {i: initial_parameters(work[i][0]) for i in rows}
@@ -294,8 +297,11 @@ def _train_by_kernel(
     activation = kernels.ACTIVATIONS[config.model.activation]
     rates = config.learning_rates().astype(np.float32)
     velocity = np.zeros_like(params)
+    # Infinite, not a flag: a compiled loop that never clips is the same loop.
     clip = np.float32(config.clipping_norm if config.private else np.inf)
     scale = np.float32(mechanism.noise_multiplier * config.clipping_norm if config.private else 0)
+    # What a training does not need is an array without rows: the compiled function has one
+    # signature.
     no_noise = np.zeros((0, len(params)), np.float32)
     objective = config.objective
     constants, memory = _constants(objective, config.private), np.zeros((0, 0), np.float32)
@@ -304,6 +310,8 @@ def _train_by_kernel(
         memory = initial.numpy()
     no_normals, burn_in = np.zeros((0, 2), np.float32), getattr(objective, "burn_in_steps", 0)
     no_masks, dropped = np.zeros((0, 0), np.float32), hidden or (x.shape[1],)
+    # Random numbers are drawn for some steps at once; the stream, and so the result, is the same
+    # whatever the block.
     block = max(1, min(64, _BLOCK // len(params)))
     step, kept, logits = 0, [], np.empty((len(points), data.classes), np.float32)
     trainings, began = cache(lambda: identity("kernel", [work], points)), started
@@ -314,6 +322,7 @@ def _train_by_kernel(
         so_far = step, arrays, kept, time.perf_counter() - started
         save_state(checkpoint, trainings, [streams], *so_far)
 
+    # Resumed bit for bit: the states of the random streams are saved with the parameters.
     if (found := load_state(checkpoint, trainings, [streams])) is not None:
         step, arrays, kept, seconds = found
         started -= seconds
@@ -393,6 +402,7 @@ def _constants(objective: Objective, private: bool) -> np.ndarray:
             objective.penalty,
             objective.loss_bound,
             objective.smallest_coverage,
+            # One example moves both sums by at most 1 each: an L2 norm of sqrt(2).
             objective.statistic_noise * math.sqrt(2) if private else 0.0,
         )
     return np.array(values, dtype=np.float32)

@@ -80,6 +80,7 @@ class PosteriorTargets:
     ) -> torch.Tensor:
         """Losses, shape (b,), of outputs and likelihoods (b, classes)."""
         log_p = torch.log_softmax(outputs, dim=-1)
+        # Bayes' rule in logarithms: likelihood times prior, normalized.
         log_t = torch.log_softmax(log_p.detach() + torch.log(targets), dim=-1)
         return -(log_t.exp() * log_p).sum(dim=-1)
 
@@ -167,6 +168,7 @@ class SelfAdaptiveTraining:
 
     def _moved(self, state: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         prediction = torch.softmax(self.logits(outputs).detach(), dim=1)
+        # No gradient passes: `prediction` is detached, and the average is a target.
         return self.momentum * state + (1 - self.momentum) * prediction
 
 
@@ -208,6 +210,7 @@ class DeepGamblers:
         else:
             log_p = torch.log_softmax(outputs, dim=1)
             right = log_p.gather(1, targets[:, None])[:, 0]
+            # log(p_y + p_abstain / reward), without leaving logarithms.
             losses = -torch.logaddexp(right, log_p[:, -1] - math.log(self.reward))
         return losses + self.entropy * _entropy(self.logits(outputs)) if self.entropy else losses
 

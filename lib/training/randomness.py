@@ -71,6 +71,11 @@ class PoissonSampler:
 
     def draw(self, steps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Positions sampled in the next steps, ascending in each, and where each step's begin."""
+        # Gaps between sampled examples are geometric: exponentials, scaled and rounded down. That
+        # takes as many numbers as there are samples, not one for every example:
+        #
+        #     example    0 1 2 3 4 5 6 7 8 9
+        #     sampled        x     x x     x      gaps 3, 3, 1, 3; positions 2, 5, 6, 9
         gaps = self._streams.sampling.standard_exponential((steps, self._count))
         gaps *= self._scale
         np.floor(gaps, out=gaps)
@@ -79,6 +84,8 @@ class PoissonSampler:
         positions -= 1
         inside = positions < self._n
         starts = np.zeros(steps + 1, dtype=np.int64)
+        # So many gaps hardly ever end before the last example; where they do, the rest comes from a
+        # stream of its own, so that steps stay independent of each other.
         unfinished = np.flatnonzero(inside[:, -1] & (positions[:, -1] < self._n - 1))
         if not len(unfinished):
             np.cumsum(inside.sum(axis=1), out=starts[1:])

@@ -246,6 +246,7 @@ class Trainer:
         config = self.config
         chunks = self._chunks(positions)
         constants = self._statistics(chunks) if isinstance(config.objective, SelectiveNet) else None
+        # An empty sample is a step, too: its gradient is the noise alone.
         if not len(positions) and self.engine != "taps":
             for p in self.network.parameters():
                 p.grad = torch.zeros_like(p)
@@ -291,10 +292,13 @@ class Trainer:
             elif self.engine == "autograd":
                 (losses.sum() / (copies * config.batch_size)).backward()
             if self.memory is not None:
+                # An example's average moves by the mean over its augmented copies.
                 rows = outputs.detach().view(len(chunk), copies, -1).mean(dim=1)
                 config.objective.update(self.memory, chunk, rows, self.step)
         if self.engine == "taps":
             scale = self.mechanism.noise_multiplier * config.clipping_norm
+            # DP-SGD in a line: the sum of clipped gradients, noise in proportion to the clipping
+            # norm, the expected size of the sample.
             vector = (total + scale * self._noise()) / config.batch_size
             start = 0
             for p in self.network.parameters():
@@ -322,6 +326,7 @@ class Trainer:
             if extra.multiplicity > 1:
                 inputs = inputs.repeat_interleave(extra.multiplicity, dim=0)
             generator = torch.Generator(device=self.device)
+            # Of the step and of the piece: pieces of one sample are shifted by different numbers.
             generator.manual_seed(self.streams.step(self.step) ^ int(chunk[0]))
             inputs = augment(inputs, generator, flip=extra.flip, crop_padding=extra.crop_padding)
         return inputs, self.targets[rows]
@@ -340,6 +345,8 @@ class Trainer:
             self.model.enable_hooks()
         size = slope.abs()
         level = size.mean(dim=tuple(range(1, size.ndim)), keepdim=True)
+        # The sign, made smooth: where a component's slope is far below the mean one, its sign would
+        # be decided by rounding.
         sign = slope / (size + _SMOOTH * level + torch.finfo(size.dtype).tiny)
         pairs = torch.stack([inputs, inputs + self.config.adversarial * sign], dim=1)
         return pairs.detach().flatten(0, 1)

@@ -1,4 +1,4 @@
-"""States of unfinished trainings: what every engine saves, and goes on from."""
+"""States of unfinished training runs: what every engine saves, and goes on from."""
 
 import hashlib
 import time
@@ -23,7 +23,7 @@ def spent(config: TrainingConfig, mechanism: Plan, steps: int) -> PrivacyLedger:
 
 
 def identity(engine: str, work: Sequence[Work], points: np.ndarray) -> list[str]:
-    """All that decides about the results of trainings that advance together."""
+    """All that decides about the results of training runs that advance together."""
     digest = hashlib.sha256(f"{points.shape}".encode())
     digest.update(np.ascontiguousarray(points).data)
     where = f"{engine} {digest.hexdigest()}"

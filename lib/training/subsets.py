@@ -162,6 +162,7 @@ def confidence(logits: npt.ArrayLike, labels: npt.ArrayLike) -> npt.NDArray[np.f
     rows = np.arange(len(logits))
     own = logits[rows, labels]
     others = logits.copy()
+    # log(p / (1 - p)) is the own logit less the log of the sum over all others: p is never formed.
     others[rows, labels] = -np.inf
     top = others.max(axis=1)
     rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
@@ -192,6 +193,7 @@ def relabel(data: TrainingData, count: int, seed: int) -> TrainingData:
     rng = np.random.default_rng([seed, 2, 1])  # not a stream of the shadow or target models
     targets = data.targets.copy()
     if count:
+        # 1 to C - 1 classes further round: never the right one, and each wrong one alike.
         shift = rng.integers(1, data.classes, count)
         targets[-count:] = (targets[-count:] + shift) % data.classes
     return data.with_targets(targets)

@@ -70,6 +70,11 @@ def clipped_sum(
         taps[module] = (arguments[0].detach(), output)
         return output
 
+    # A layer's gradient for one example needs what entered the layer and the error of what left it.
+    # Hooks note both in one pass over many examples, while the weights themselves want no gradient:
+    #
+    #     inputs -> layer 1 -> layer 2 -> ... -> outputs -> loss
+    #               (x, error) (x, error)        noted in `taps`, cleared piece by piece
     stem, rest = split(network, inputs)
     layers = [m for m in rest.modules() if isinstance(m, _LAYERS) and m._parameters]
     weights = [p for p in network.parameters() if p.requires_grad]
@@ -151,6 +156,8 @@ def _clip_and_sum(
     factor, tame = clipping.factors(squares, clipping_norm)
     others = 0.0
     if not bool(tame.all()):
+        # Those in doubt are clipped one by one from gradients that are written out, and leave the
+        # sum.
         others = _by_definition(network, pairs, clipping_norm, copies, first, ~tame)
         rows = tame.repeat_interleave(copies)
         pairs = [(layer, _only(x, rows), _only(error, rows)) for layer, x, error in pairs]
@@ -210,6 +217,8 @@ def _outer_products(layer: nn.Linear, x: torch.Tensor, error: torch.Tensor):
     """A dense layer's gradients are outer products, which need not be written out."""
     x, error = x.float(), error.float()
     size = (error * error).sum(dim=1)
+    # |error x^T| = |error| |x|; where a product of float32 numbers is not to be trusted it is
+    # infinite.
     squares = clipping.product(size, (x * x).sum(dim=1))
     yield layer.weight, squares, lambda factor: (factor[:, None] * error).T @ x
     if layer.bias is not None:
@@ -220,6 +229,7 @@ def _by_ghost(layer: nn.Conv2d, error: torch.Tensor) -> bool:
     """Whether a convolution has few places for its weights: their gradients need not be written."""
     places, weights = error.shape[2:].numel(), layer.weight.numel()
     width = layer.weight[0].numel() + layer.out_channels
+    # Operations of the products against numbers that would be written.
     return places**2 * width < _WRITING * weights
 
 
@@ -232,6 +242,8 @@ def _ghost(layer: nn.Conv2d, x: torch.Tensor, error: torch.Tensor):
     squares = error.new_empty(len(x))
     for some, patches in _patches(layer, x):
         wide, errors = patches.double(), error[some].double()
+        # |sum_t e_t x_t^T|^2 = sum over pairs of places s, t of (x_s . x_t) (e_s . e_t): no
+        # gradient is written.
         between = torch.bmm(wide.transpose(1, 2), wide) * torch.bmm(errors.transpose(1, 2), errors)
         square = between.sum(dim=(1, 2)).clamp(min=0)
         most = between.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)  # were nothing to cancel

@@ -1,1 +1,1 @@
-"""The Bayesian audit (P3): trainings under attack, tables."""
+"""The Bayesian audit (P3): training runs under attack, tables."""

@@ -1,4 +1,4 @@
-"""What audits detect: with many trainings, and with one."""
+"""What audits detect: with many training runs, and with one."""
 
 import math
 from collections.abc import Sequence

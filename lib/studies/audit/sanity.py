@@ -170,7 +170,7 @@ def sgd_scores(
 def sanity_table(
     check: SanityCheck, models: int, seed: int, engines: Sequence[str]
 ) -> pd.DataFrame:
-    """Audit correct and faulty trainings of one problem at 99.9%."""
+    """Audit correct and faulty training runs of one problem at 99.9%."""
     rows = []
     proven = check.proven
     cases = [(f"lib.training, {e}", "none", engine_scores(check, models, seed, e)) for e in engines]

@@ -65,7 +65,7 @@ class Choosing:
         return [rng.choice(rates, k).tolist() for k in numbers]
 
     def configs(self, epsilon: float, way: str) -> list[list[TrainingConfig]]:
-        """All trainings of each of the searches."""
+        """All training runs of each of the searches."""
         base = self.experiments.configs("plain", epsilon, 1.0)[0]
         sigma, first = self.noise(epsilon)[way], 1_000_000 * (1 + self._place(epsilon, way))
         private = {"epsilon": math.inf, "noise_multiplier": sigma, "checkpoint_every": None}

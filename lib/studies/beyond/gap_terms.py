@@ -40,7 +40,7 @@ class GapStudy:
     seed: int  # of the flips
 
     def jobs(self) -> dict[float, ManyTrainings]:
-        """The trainings by budget."""
+        """The training runs by budget."""
         rates = {
             place: self.rate if math.isfinite(place[1]) else self.free_rate
             for place in self.experiments.places

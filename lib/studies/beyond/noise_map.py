@@ -99,7 +99,7 @@ class MapSettings:
         )
 
     def jobs(self) -> dict[tuple[Regime, float, int], ManyTrainings]:
-        """All trainings, the first repetition of everything first."""
+        """All training runs, the first repetition of everything first."""
         most = max(regime.seeds for regime in self.regimes)
         return {
             (regime, epsilon, seed): ManyTrainings(
@@ -134,7 +134,7 @@ class NoiseMap:
     models: pd.DataFrame
     # A row for each setting and method but softmax response: ``difference`` of its normalized
     # score from that of softmax response (negative: it abstains better), mean over the seeds,
-    # with the interval from ``low`` to ``high`` at 95%, over trainings and points, of points
+    # with the interval from ``low`` to ``high`` at 95%, over training runs and points, of points
     # alone where there is one training.
     cells: pd.DataFrame
     seconds: float  # What the trainings took, one after another

@@ -78,7 +78,7 @@ class PairedLabel:
 
 
 def examples(audits: Sequence[AuditSettings], level: float) -> list[Channel]:
-    """Private trainings under P3's attacks."""
+    """Private training runs under P3's attacks."""
     channels = []
     for result in run_audits(audits):
         config = result.settings.config(targets=True)
@@ -186,7 +186,7 @@ def noisy_labels(
     level: float,
     seed: int,
 ) -> list[Channel]:
-    """ALIBI and AGIBI, each with its budget, in small trainings."""
+    """ALIBI and AGIBI, each with its budget, in small training runs."""
     alibi, agibi = epsilons
     both = (
         ("ALIBI", LaplaceLabels.for_epsilon(alibi), 0.0),

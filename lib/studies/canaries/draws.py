@@ -50,7 +50,7 @@ class CanaryGroup:
 
 
 def canary_labels(draws: Sequence[CanaryDraw], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wrong and true labels of the canaries of all trainings, one after the other."""
+    """Wrong and true labels of the canaries of all training runs, one after the other."""
     drawn = [draw.draw(truth) for draw in draws]
     return (
         np.concatenate([each.canary_labels for each in drawn]),

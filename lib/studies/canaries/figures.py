@@ -158,7 +158,7 @@ def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> 
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
-    """What to call the published trainings on an axis."""
+    """What to call the published training runs on an axis."""
     return [
         f"{row.mechanism} {LEVELS[row.level].lower()}"
         + (", 10 x 100" if row.runs == "10 x 100" else "")

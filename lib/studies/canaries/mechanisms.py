@@ -1,4 +1,4 @@
-"""Our own trainings under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
+"""Our own training runs under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class MechanismResult:
     claimed: float
     delta: float  # Of the claim; 0 for pure DP
     accuracy: npt.NDArray[np.float64]  # shape (trainings,): On the test points
-    # shape (t, n, C): On the canaries of all trainings, at all checkpoints
+    # shape (t, n, C): On the canaries of all training runs, at all checkpoints
     confidences: npt.NDArray[np.float64]
     canary_labels: npt.NDArray[np.int64]  # shape (n,): Of these canaries
     true_labels: npt.NDArray[np.int64]
@@ -156,7 +156,7 @@ def advantages(results: Sequence[MechanismResult]) -> list[list[float]]:
 
 
 def quoted(trained: pd.DataFrame, results: Sequence[MechanismResult]) -> dict[str, float]:
-    """What prose quotes of the table of trainings, by the names of the page's values."""
+    """What prose quotes of the table of training runs, by the names of the page's values."""
     of = {name: trained[trained["mechanism"] == name] for name in trained["mechanism"].unique()}
     free, alibi, agibi, pate = of["none"].iloc[0], of["ALIBI"], of["AGIBI"], of["PATE"]
     projected, response = of["ALIBI, projected"], of["RR"]
@@ -470,7 +470,7 @@ def mechanism_table(results: Sequence[MechanismResult]) -> pd.DataFrame:
 def accuracy_cells(
     results: Sequence[MechanismResult], settings: MechanismSettings
 ) -> dict[str, npt.NDArray[np.float64] | str]:
-    """Accuracies over trainings for P5's Tables 3, 4 and 6 by claim, or why there are none."""
+    """Accuracies over training runs for P5's Tables 3, 4 and 6 by claim, or why there are none."""
     ours = {}
     for each in results:
         if each.name == "PATE":

@@ -84,9 +84,9 @@ def leads(models: Sequence[Experiments], value: str, *, by_budget: bool = False)
 
 
 def gaps(models: Sequence[Experiments], epsilon: float) -> list[tuple[Mean, int]]:
-    """The mean scores of P1's other methods minus SCTD's, and of how many trainings.
+    """The mean scores of P1's other methods minus SCTD's, and of how many training runs.
 
-    The interval is over trainings and points. Of a method that was not trained it is none.
+    The interval is over training runs and points. Of a method that was not trained it is none.
     """
     return [
         (score_gap(trained, other, epsilon), trained.settings.n_seeds)

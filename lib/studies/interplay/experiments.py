@@ -57,9 +57,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 _WATCHED = ("plain", "no entropy")  # families whose intermediate models are looked at
 
-#: Accuracies of the trainings with each learning rate.
+#: Accuracies of the training runs with each learning rate.
 Tried = dict[float, list[float]]
-#: Family, budget, whether its trainings are of SelectiveNet's smallest target coverage.
+#: Family, budget, whether its training runs are of SelectiveNet's smallest target coverage.
 Search = tuple[str, float, bool]
 
 #: Methods that P1 compares, in the order of its tables.
@@ -174,7 +174,7 @@ class ExperimentSettings:
     def finals(
         self, leading: Mapping[tuple[str, float], Sequence[float]]
     ) -> dict[Search, ManyTrainings]:
-        """Further trainings that decide between the leading rates, repetition by repetition."""
+        """Further training runs that decide between the leading rates, repetition by repetition."""
         return self._tried(leading, range(1, self.rate_seeds)) if self.rate_seeds > 1 else {}
 
     def _tried(
@@ -494,7 +494,7 @@ def decide(tried: Tried) -> float:
     """Give the rate of the highest mean accuracy, among those that most trainings were made with.
 
     Those few are the best by a first training and its neighbours.  What this loses to the chance of
-    trainings is simulated in the tests; that of the validation points, which all share, stays.
+    training runs is simulated in the tests; that of the validation points, which all share, stays.
     """
     if len(tried) == 1:
         return next(iter(tried))

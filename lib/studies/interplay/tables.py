@@ -200,7 +200,7 @@ def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def score_gap(trained: Experiments, method: str, epsilon: float) -> Mean:
-    """A method's mean score minus SCTD's, over trainings and points.
+    """A method's mean score minus SCTD's, over training runs and points.
 
     SelectiveNet, which has no score at every coverage, is compared over seeds alone.
     """
@@ -227,7 +227,7 @@ def area_growth(trained: Experiments, method: str) -> Mean:
 
 
 def _difference(a: Predictions, b: Predictions) -> Mean:
-    """Of mean scores, over trainings and points; over points alone if there is one training."""
+    """Of mean scores, over training runs and points; over points alone if there is one training."""
     return compare_over_seeds(a.correct, a.score, b.correct, b.score)
 
 

@@ -141,7 +141,7 @@ def budget_rules(
 def p1_panel() -> pd.DataFrame:
     """P1's experiments: a row per data set, with privacy and without; gradients of one example.
 
-    14 trainings of 200 epochs for each of five seeds, at three private budgets and one without.
+    14 training runs of 200 epochs for each of five seeds, at three private budgets and one without.
     """
     rows = [
         (size * 200, private, 14 * 5 * budgets)
@@ -167,7 +167,7 @@ def seconds_per_example(
 
 
 def makespan(durations: Sequence[float], workers: int) -> float:
-    """Wall time of independent trainings, the longest started first."""
+    """Wall time of independent training runs, the longest started first."""
     ends = [0.0] * workers
     for duration in sorted(durations, reverse=True):
         heapq.heapreplace(ends, ends[0] + duration)

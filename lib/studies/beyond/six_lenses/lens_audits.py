@@ -211,7 +211,7 @@ def label_canaries(
             for i in range(n_models)
         )
         job = LabelTrainings(settings.config(purpose), settings.data, None, draws)
-        # One after the other: a few trainings are done before another process has started.
+        # One after the other: a few training runs are done before another process has started.
         (run,) = run_all([job])
         logits = np.concatenate(run.arrays["logits"]).astype(float)
         labels, true = canary_labels(draws, truth)

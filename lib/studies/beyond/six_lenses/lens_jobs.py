@@ -1,4 +1,4 @@
-"""The trainings of the chapter as jobs for :mod:`lib.runs`, and what their models are asked."""
+"""The training runs of the chapter as jobs for :mod:`lib.runs`, and what their models are asked."""
 
 import math
 from collections.abc import Callable

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from lib.studies.default_problem import default_problem, noise_source
 from lib.training import DataSpec, TrainingConfig
 
-# Purposes of trainings: far apart, so that no two models share their noise.
+# Purposes of training runs: far apart, so that no two models share their noise.
 _PURPOSES = ("private", "plain", "audit", "fault", "canaries", "plain canaries")
 _STRIDE = 1_000_000
 

@@ -76,7 +76,7 @@ class Trained:
     accuracy: tuple[float, float, float]
     plain_accuracy: tuple[float, float, float]
     # Accuracy of the competitor minus that of the private model, with a normal interval of 95% for
-    # the same points. It is about test points and these two models: other trainings of the same
+    # the same points. It is about test points and these two models: other training runs of the same
     # kinds are not in it.
     lost: tuple[float, float, float]
 
