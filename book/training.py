@@ -312,7 +312,7 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 #
 # Many small models are trained at once by the engine of this book, or one after another by Opacus
 # in the fastest of its modes. How many times as fast the first is, both with one thread, says the
-# table of [all comparisons](maintainers.md):
+# table of [all comparisons](maintainers.md) (the median over rounds, and its quartiles):
 #
 # ```{benchmarks} Opacus
 # ```

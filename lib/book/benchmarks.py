@@ -80,7 +80,7 @@ def ratio(row: Mapping[str, Any]) -> tuple[float, float, float]:
 def benchmarks_html(book: Path, beside: str = "") -> str:
     """HTML of the record: its origin, and a row for the largest size of each comparison.
 
-    `beside` names the other software; nothing stands for all.
+    `beside` names the other software, of which a list has the ratios alone; nothing stands for all.
     """
     record = read_measured(book, "benchmarks", _FIELDS)
     if record is None:
@@ -91,6 +91,13 @@ def benchmarks_html(book: Path, beside: str = "") -> str:
     if not rows:
         raise ValueError(f"no comparison with {beside!r} is recorded")
     largest = {row["comparison"]: row for row in rows}  # sizes ascend
+    if beside:
+        said = (
+            f"<li>{html.escape(name)}, {row['size']:,} {row['unit']}: "
+            f"{_ratio_text(row)} times as fast</li>"
+            for name, row in largest.items()
+        )
+        return f"<ul>{''.join(said)}</ul>"
     table = pd.DataFrame(
         {
             "what": f"{row['comparison']}, {row['size']:,} {row['unit']}",
