@@ -317,8 +317,8 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # ```{benchmarks} Opacus
 # ```
 #
-# For convolutions most of the gain comes from closed forms of their gradients. On a GPU,
-# `python benchmarks/engines.py --device cuda` measures the same, and what `precision` costs there.
+# The gain is in many small models at once. On a GPU, `python benchmarks/engines.py --device cuda`
+# measures the same, and what `precision` costs there.
 #
 # ## Precision, and the same numbers again
 #
