@@ -33,7 +33,7 @@ help:
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 	@echo "  PROFILE=quick|standard|gpu chooses the parameters (now: $(PROFILE))"
 
-# torch is looked up first in an environment that has it: see "PyTorch" in the README. Bytecode is
+# torch is looked up first in an environment that has it (TORCH_INDEX, see the README). Bytecode is
 # made on all cores, where pip takes one for more than half a minute; some files are only templates.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"error: Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
