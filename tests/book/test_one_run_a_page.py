@@ -53,6 +53,10 @@ def test_the_foot_names_one_run_the_largest(chapter):
     assert ("commit" in foot and "COMPANION_SHOW=build make book" in foot) == bool(records)
 
 
+#: Tables of records whose questions a page asks no longer: the next record has none of them.
+GONE = {"counterfactual_limits": {"metrics", "services", "services_diagnostics"}}
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_all_that_the_record_has_is_on_the_page_with_or_without_data(chapter):
     page, text = page_of(chapter), text_of(chapter)
@@ -61,7 +65,7 @@ def test_all_that_the_record_has_is_on_the_page_with_or_without_data(chapter):
         for name, kept in run["figures"].items():
             assert html.escape(kept["alt"], quote=False) in html.unescape(text), name
         tables = re.findall(rf"download=['\"]{chapter}_([\w-]+)_standard\.csv", text)
-        assert sorted(tables) == sorted(run["tables"])
+        assert sorted(tables) == sorted({*run["tables"]} - GONE.get(chapter, set()))
         assert page.name == "recorded run (standard)"
 
 

@@ -153,7 +153,7 @@ def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, publis
     assert text.index("id='figure-line'") > end
     notebook = nbformat.read(book.html / "notebooks" / "one.ipynb", as_version=4)
     prose = "".join(c.source for c in notebook.cells if c.cell_type == "markdown")
-    assert "## In one figure\n\n## For those who go on" in prose
+    assert "## In one figure\n\n*(The figure stands below" in prose
     assert "It falls." in str(notebook.cells)
     assert 0 < shape(browser, f"{published}/one.html").main < MAIN_LINE
 
