@@ -75,7 +75,7 @@ bench: $(READY)  ## compare with other software, and record it in book/records/b
 	$(BIN)/python -m lib.book.benchmarks .cache/benchmarks.json
 
 # Spelling, and the words that this project does not use (.ci/words.txt), phrases of two among them.
-TEXTS := book/*.py book/*.md book/*.yml book/*.bib *.md lib params
+TEXTS := book/*.py book/*/*.py book/*.md book/*.yml book/*.bib *.md lib params
 PHRASES := (?i)\b(?:(?:lower|upper) ends?|told propensities|mutation rate|shares? of|mind (?:that|what|the)|[a-z]+)\b
 
 lint: $(READY)  ## check style, formatting, spelling and words
