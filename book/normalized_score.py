@@ -247,16 +247,19 @@ chapter.figure(
 # Keep the order and move the accuracy: the bound moves with it, and the score with both.
 
 # %%
+accuracies = [0.6, 0.75, 0.9]
+orders = " or ".join(f"{shift:g} ({word})" for word, shift in figures.ORDERS.items())
 chapter.figure(
-    figures.plot_moving_bound([0.6, 0.75, 0.9]),
+    figures.plot_moving_bound(accuracies),
     "moving_bound",
     alt=(
-        "Three panels of selective accuracy against coverage, at accuracies of 0.6, 0.75 and 0.9: "
-        "in each the dashed bound, two curves below it, and a level line for a random order."
+        "Panels of selective accuracy against coverage, at accuracies of "
+        f"{', '.join(f'{a:g}' for a in accuracies)}: in each the dashed bound, two curves below "
+        "it, and a level line for a random order."
     ),
     caption=(
-        "The same two orders at three accuracies: normal scores, of right answers higher by 2.5 "
-        "(good) or 1 (fair). Shaded is what separates a curve from its bound, the normalized "
+        f"The same two orders at {len(accuracies)} accuracies: normal scores, of right answers "
+        f"higher by {orders}. Shaded is what separates a curve from its bound, the normalized "
         "score, which the legend gives. It shrinks as the accuracy grows, though no order changed."
     ),
     theory=True,

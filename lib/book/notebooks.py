@@ -201,7 +201,7 @@ def whole(
         cell.metadata.pop(MINE, None)
         if shown != text:
             cell.metadata[MINE] = {"text": text, "shown": shown}
-    notebook.metadata[MINE] = {"page": around.page, "site": around.site}
+    notebook.metadata[MINE] = {"page": around.page}
     return notebook
 
 

@@ -428,10 +428,9 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
             page = not_found_page(app.config.html_title, app.config.html_baseurl, search)
             Path(app.outdir, "404.html").write_text(page, encoding="utf-8")
             _write_redirects(app)
-            if app.builder.name != "html":
+            if not app._warncount:  # else the next build shall warn as well
                 _unfinished(app).unlink(missing_ok=True)
-            elif not app._warncount:  # else the next build shall warn as well
-                _unfinished(app).unlink(missing_ok=True)
+            if app.builder.name == "html" and not app._warncount:
                 executed = {name: page.done for name, page in app.companion_pages.items()}
                 leave_note(Path(app.srcdir), Path(app.outdir), executed)
     finally:

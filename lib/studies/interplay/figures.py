@@ -209,10 +209,14 @@ def plot_bound_reached(curves: Mapping[float, npt.NDArray]) -> Figure:
     return figure
 
 
+#: By how much the normal scores of right answers are higher, in the drawing of the moving bound.
+ORDERS = {"good": 2.5, "fair": 1.0}
+
+
 def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
     """Draw one order of acceptance at several accuracies: bound, curves, and scores between.
 
-    Wrong points have normal scores, right ones the same moved by 1 (fair) or 2.5 (good); only the
+    Wrong points have normal scores, right ones the same moved by one of `ORDERS`; only the
     proportion of right points changes.
     """
     figure, axes = panels(len(accuracies), 2.0, sharey=True)
@@ -222,7 +226,7 @@ def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
         right = round(accuracy * n)
         bound = accuracy_bound(accuracy, coverage)
         ax.plot(coverage, bound, "--", color="black", marker="", label="bound", linewidth=1.2)
-        for i, (word, shift) in enumerate((("good", 2.5), ("fair", 1.0))):
+        for i, (word, shift) in enumerate(ORDERS.items()):
             scores = [special.ndtri((np.arange(m) + 0.5) / m) for m in (right, n - right)]
             points = np.arange(n) < right, np.concatenate([shift + scores[0], scores[1]])
             curve = accuracy_coverage(*points)
