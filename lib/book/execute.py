@@ -41,7 +41,7 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import audit_verdicts, read_claims
-from lib.book.notebooks import VALUE_MIME, given_value
+from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
 from lib.book.site import svg_of
@@ -76,7 +76,7 @@ PARTS = {
     PARAMETERS_MIME: ("parameters",),
 }
 OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
-_FORMAT = 6  # of the cached files
+_FORMAT = 7  # of the cached files
 #: Of parameters, claims, records, data: each says itself what is wrong.
 USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -113,8 +113,8 @@ class Executed:
     def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:
             for output in cell["outputs"]:
-                if mime in output.get("data", {}):
-                    yield output["data"]
+                if mime in (bundle := bundle_of(output)):
+                    yield bundle
 
     def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
         return (output[mime] for output in self._outputs(mime))
@@ -175,7 +175,7 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     found = []
     for output in cell["outputs"]:
-        data = output.get("data", {})
+        data = bundle_of(output)
         mime = next((mime for mime in PARTS if mime in data), "")
         if mime and "text/plain" in data:  # the verdicts on cells of a table only stand beside it
             kind, *keys = PARTS[mime]
