@@ -281,7 +281,19 @@ def with_own_values(text: str, book: Path, site: str) -> str:
         return formatted(values[name], spec) if name in values else NONE
 
     whole(notebook, resolve, surroundings(book, page, site))
+    _name_the_error(notebook)
     return nbformat.writes(notebook)
+
+
+def _name_the_error(notebook: nbformat.NotebookNode) -> None:
+    """Add to papermill's mark at the top what went wrong in the cell that it leads to."""
+    first = notebook.cells[0] if notebook.cells else {}
+    if "papermill-error-cell-tag" not in first.get("metadata", {}).get("tags", []):
+        return
+    outputs = (out for c in notebook.cells if c.cell_type == "code" for out in c.outputs)
+    error = next((out for out in outputs if out.output_type == "error"), None)
+    if error is not None and (said := f"{error.ename}: {error.evalue}") not in first.source:
+        first.source += f"\n\n```\n{said}\n```"
 
 
 def _recorded(book: Path, chapter: str, run: str) -> Mapping[str, Any]:
