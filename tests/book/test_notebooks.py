@@ -156,7 +156,7 @@ def test_a_program_that_calls_papermill_has_its_own_traceback(capsys, monkeypatc
 def test_parameters_of_papermill_are_names_and_values(text):
     from papermill.iorw import NoDatesSafeLoader
 
-    with pytest.raises(ParameterError, match="margin: 0.01"):
+    with pytest.raises(ParameterError, match=r"margin: 0\.01"):
         yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
     assert yaml.load("", Loader=NoDatesSafeLoader) is None  # noqa: S506
 
