@@ -57,6 +57,7 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
+from lib.runs.files import kept_folder
 from lib.runs.imports import needed_by
 
 TABLE_MIME = "application/vnd.companion.table+json"
@@ -285,7 +286,12 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = fingerprint(inputs), _store(path)
-    store.mkdir(parents=True, exist_ok=True)
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"{error}: COMPANION_CACHE may name a folder that can be written"
+        ) from None
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
         states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
@@ -368,7 +374,7 @@ def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _store(path: Path) -> Path:
-    return book_of(path).parent / ".cache" / "book" / path.stem
+    return kept_folder(book_of(path).parent, "book") / path.stem
 
 
 def entry_file(path: Path, key: str) -> Path:

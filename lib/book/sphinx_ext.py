@@ -316,6 +316,9 @@ def _lock(app: Sphinx, config: Any) -> None:
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
+    if "external_toc_path" in config:  # one of its own for each spelling of the folder
+        toc = Path(app.srcdir, config.external_toc_path)
+        config.external_toc_path = str(toc.resolve())
     config.html_static_path.append(str(_STATIC))
     config.templates_path.append(str(_STATIC.parent / "templates"))
     parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
