@@ -29,6 +29,7 @@ delta: float = 1e-5  # [0, 1) of the audit, if the file states none
 learner: str = "forest"  # {forest, linear, super} of the counterfactual estimates
 seed: int = 0  # [0, 1000000] of folds, halves, the order of equal scores and the example
 audit_design: str = "one run"  # {one run, independent} how the membership scores came about
+drawn_files: int = 10  # [2, 1000] simulated files for each way to abstain
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
@@ -253,13 +254,12 @@ report.show(chapter, found, "counterfactual")
 # at a confidence, or follow a feature.
 
 # %% tags=["hide-input"]
-files = 50
-drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=files, seed=seed)
+drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=drawn_files, seed=seed)
 chapter.table(
     drawn.rename(columns={"points": "with an estimate"}),
     "drawn_abstention",
     "Fraction of reports that give an estimate, coverage of its 95% interval with an interval of "
-    f"its own, and mean width, by what the propensity depends on; {files} files each",
+    f"its own, and mean width, by what the propensity depends on; {drawn_files} files each",
     {"with an estimate": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
     aside=True,
 )
