@@ -41,7 +41,7 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import audit_verdicts, read_claims
-from lib.book.notebooks import VALUE_MIME, given_value
+from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
 from lib.book.site import svg_of
@@ -57,6 +57,7 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
+from lib.runs.files import kept_folder
 from lib.runs.imports import needed_by
 
 TABLE_MIME = "application/vnd.companion.table+json"
@@ -76,7 +77,7 @@ PARTS = {
     PARAMETERS_MIME: ("parameters",),
 }
 OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
-_FORMAT = 6  # of the cached files
+_FORMAT = 7  # of the cached files
 #: Of parameters, claims, records, data: each says itself what is wrong.
 USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -113,8 +114,8 @@ class Executed:
     def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:
             for output in cell["outputs"]:
-                if mime in output.get("data", {}):
-                    yield output["data"]
+                if mime in (bundle := bundle_of(output)):
+                    yield bundle
 
     def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
         return (output[mime] for output in self._outputs(mime))
@@ -175,7 +176,7 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     found = []
     for output in cell["outputs"]:
-        data = output.get("data", {})
+        data = bundle_of(output)
         mime = next((mime for mime in PARTS if mime in data), "")
         if mime and "text/plain" in data:  # the verdicts on cells of a table only stand beside it
             kind, *keys = PARTS[mime]
@@ -285,7 +286,12 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = fingerprint(inputs), _store(path)
-    store.mkdir(parents=True, exist_ok=True)
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"{error}: COMPANION_CACHE may name a folder that can be written"
+        ) from None
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
         states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
@@ -368,7 +374,7 @@ def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _store(path: Path) -> Path:
-    return book_of(path).parent / ".cache" / "book" / path.stem
+    return kept_folder(book_of(path).parent, "book") / path.stem
 
 
 def entry_file(path: Path, key: str) -> Path:

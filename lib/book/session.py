@@ -20,12 +20,14 @@ from lib.book.execute import (
     CELLS_MIME,
     FIGURE_MIME,
     NOTE_MIME,
+    OWN_MIMES,
     PARAMETERS_MIME,
     TABLE_MIME,
     USED_MIME,
     VALUE_MIME,
     VERDICT_MIME,
 )
+from lib.book.notebooks import MINE
 from lib.book.parameters import Parameter, parse_parameters, validate_parameters
 from lib.book.render import (
     LONGEST,
@@ -88,7 +90,8 @@ def _declared_here(
 ) -> tuple[tuple[Parameter, ...], list[str]]:
     """Declarations of the running notebook and the names that papermill injected.
 
-    Who runs cells and keeps no history of them, as nbval does, gets those of the chapter's file.
+    Who runs cells and keeps no history of them, as nbval does, gets those of the chapter's file;
+    injected are then all plain values that the notebook has so far.
     """
     shell = get_ipython()
     if shell is None:
@@ -103,7 +106,14 @@ def _declared_here(
     listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
     if history or name not in listed:
         return (), []
-    return declared_parameters(read_chapter(listed[name].read_text(encoding="utf-8"))), []
+    declared = declared_parameters(read_chapter(listed[name].read_text(encoding="utf-8")))
+    names = {*namespace} - {*shell.user_ns_hidden}
+    return declared, [n for n in sorted(names) if n[0] != "_" and _is_plain(namespace[n])]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter could have the value."""
+    return value is None or isinstance(value, bool | int | float | str | list | dict)
 
 
 def _only_annotated(source: str) -> bool:
@@ -465,6 +475,9 @@ class Chapter:
 
 def _display(bundle: dict[str, Any]) -> None:
     if get_ipython() is not None:
-        display(bundle, raw=True)
+        # In metadata nbval compares nothing: exact numbers differ in their last bits elsewhere.
+        own = {kind: about for kind, about in bundle.items() if kind in OWN_MIMES}
+        seen = {kind: shown for kind, shown in bundle.items() if kind not in own}
+        display(seen, raw=True, metadata={MINE: own} if own else {})
     elif "text/plain" in bundle:  # run as a script
         print(bundle["text/plain"])

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +30,14 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.notebooks import quoted_figures, quoted_values, shown_first, surroundings, whole
+from lib.book.notebooks import (
+    executed_notebook,
+    quoted_figures,
+    quoted_values,
+    shown_first,
+    surroundings,
+    whole,
+)
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
@@ -74,20 +80,15 @@ _STATIC = Path(lib.__file__).parent / "book" / "static"
 _pages_by_text: dict[str, Page] = {}
 
 
-def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of one run (MyST-NB's reader).
-
-    It is that which the page shows, or this build if `own` asks for it.
-    """
+def read_executed(text: str) -> nbformat.NotebookNode:
+    """Combine a chapter's prose with the outputs that its page shows (MyST-NB's reader)."""
     notebook = read_chapter(text)
     if text not in _pages_by_text:
         raise ExtensionError("a .py file in the book that _toc.yml does not list as a chapter")
     page = _pages_by_text[text]
     done = page.done
-    if own:
-        page = replace(page, build=True)
     merged, pending = [], list(done.cells)
-    above = set() if own else shown_first(notebook)
+    above = shown_first(notebook)
     for cell in notebook.cells:
         if cell.cell_type != "code":
             merged.append(cell)
@@ -100,11 +101,10 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
         merged.append(_code_cell(executed, cell["id"], page, above))
-        if not own:
-            merged[-1].metadata |= folding(executed["source"], executed["tags"])
-            if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
-                merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
-            merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
+        merged[-1].metadata |= folding(executed["source"], executed["tags"])
+        if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
+            merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
+        merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
     notebook.cells = merged
     return notebook
 
@@ -137,7 +137,8 @@ def _code_cell(
         if "text/html" in data:
             data["text/html"] = minify_svg(data["text/html"])
         if data.get("text/html") != "":
-            outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
+            seen = {"data": data, "metadata": {}} if data else {}
+            outputs.append(nbformat.from_dict(output | seen))
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
@@ -315,6 +316,9 @@ def _lock(app: Sphinx, config: Any) -> None:
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
+    if "external_toc_path" in config:  # one of its own for each spelling of the folder
+        toc = Path(app.srcdir, config.external_toc_path)
+        config.external_toc_path = str(toc.resolve())
     config.html_static_path.append(str(_STATIC))
     config.templates_path.append(str(_STATIC.parent / "templates"))
     parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
@@ -448,12 +452,16 @@ def _write_redirects(app: Sphinx) -> None:
 
 
 def _write_notebooks(app: Sphinx) -> None:
-    """Executed notebooks, for download and, where the repository is known, for Colab."""
+    """Executed notebooks, for download and, where the repository is known, for Colab.
+
+    As papermill writes them, and what nbval needs to compare them elsewhere.
+    """
     book, folder = Path(app.srcdir), Path(app.outdir) / "notebooks"
     folder.mkdir(exist_ok=True)
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
-        notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
+        cells = app.companion_pages[name].done.cells
+        notebook = executed_notebook(path.read_text(encoding="utf-8"), cells)
         page = path.relative_to(book).with_suffix("").as_posix()
         around = surroundings(book, page, app.config.html_baseurl)
         whole(notebook, partial(_value, app, own=True), around)
@@ -461,6 +469,7 @@ def _write_notebooks(app: Sphinx) -> None:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
         nbformat.write(notebook, folder / f"{name}.ipynb")
+    shutil.copy2(Path(lib.__file__).parent / "book" / "nbval.cfg", folder)
 
 
 def _copy_mathjax(out: Path) -> None:

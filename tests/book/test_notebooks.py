@@ -9,10 +9,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
+from papermill.exceptions import PapermillExecutionError
 
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.execute import BuildError, require_one_lib
 from lib.book.notebooks import MINE, VALUE_MIME, Surroundings, as_written, plain, with_own_values
+from lib.book.papermill_io import ChapterHandler
+from lib.book.parameters import ParameterError
 
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / "book"
@@ -111,6 +115,57 @@ def test_what_somebody_has_written_into_the_prose_stays(tmp_path):
     assert as_written(done).cells[0].source.endswith("My note.")
 
 
+# ------------------------------------------------------------------ what papermill says
+
+
+def failed(name, said, *frames):
+    return PapermillExecutionError(5, 3, "source", name, said, frames)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            failed("ZeroDivisionError", "division by zero", "a", "b"),
+            "error in cell [3]: ZeroDivisionError: division by zero\na\nb\n",
+        ),
+        (
+            failed("ParameterError", "no\nway", "ParameterError: no\nway"),
+            "error in cell [3]: ParameterError: no\nway\n",
+        ),
+        (BuildError("two lines,\n as one"), "error: BuildError: two lines, as one\n"),
+        (
+            FileNotFoundError(2, "No such file", "x.py"),
+            "error: FileNotFoundError: [Errno 2] No such file: 'x.py'\n",
+        ),
+    ],
+)  # fmt: skip
+def test_papermill_says_first_what_went_wrong(error, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/some/where/papermill", "a.py", "b.ipynb"])
+    sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == said
+
+
+def test_a_program_that_calls_papermill_has_its_own_traceback(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["mine.py"])
+    sys.excepthook(BuildError, BuildError("no"), None)
+    assert "lib.book.execute.BuildError: no" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[1]", "word", "3", "2020-01-01"])
+def test_parameters_of_papermill_are_names_and_values(text):
+    from papermill.iorw import NoDatesSafeLoader
+
+    with pytest.raises(ParameterError, match=r"margin: 0\.01"):
+        yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
+    assert yaml.load("", Loader=NoDatesSafeLoader) is None  # noqa: S506
+
+
+def test_no_chapter_is_written_over():
+    with pytest.raises(BuildError, match=r"output = 'book/audit.py' must end in \.ipynb"):
+        ChapterHandler.write("{}", "book/audit.py")
+
+
 # ------------------------------------------------------------------ papermill and nbval themselves
 
 TEXT = """# %% [markdown]
@@ -178,7 +233,12 @@ def test_papermill_from_anywhere_again_and_nbval(place):
     assert prose(again.read_text(encoding="utf-8")) == "# One\n8 is twice 4, see x."
     absolute = str(place / "book" / "beyond" / "one.py")
     done = run(place / "elsewhere", "papermill", absolute, "bad.ipynb", "-p", "n", "10")
-    assert "parameter n = 10" in done.stderr.strip().splitlines()[-1]
+    said = "ParameterError: parameter n = 10 is not allowed"
+    assert f"\nerror in cell [3]: {said}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"In [3]</a>'.</span>\n\n```\n{said}" in prose(
+        Path(place, "elsewhere", "bad.ipynb").read_text()
+    )
     checked = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", str(again), str(out))
     assert checked.returncode == 0, checked.stdout
     assert "5 passed" in checked.stdout
