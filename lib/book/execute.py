@@ -59,6 +59,7 @@ from lib.runs import (
 from lib.runs.executors import LocalProcesses
 from lib.runs.files import kept_folder
 from lib.runs.imports import needed_by
+from lib.runs.provenance import required_versions
 
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -359,7 +360,7 @@ def _inputs(
         "lib": _needed(code_cells(notebook)),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "python": python_version(),
-        "packages": package_versions(),
+        "packages": required_versions(),
     }
     return notebook, parameters, inputs
 

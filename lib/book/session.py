@@ -13,7 +13,7 @@ from IPython import get_ipython
 from IPython.display import display
 
 import lib
-from lib.book.chapters import chapter_files, declared_parameters, read_chapter, reproducing
+from lib.book.chapters import book_of, chapter_files, declared_parameters, read_chapter, reproducing
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
 from lib.book.execute import (
@@ -28,7 +28,7 @@ from lib.book.execute import (
     VERDICT_MIME,
 )
 from lib.book.notebooks import MINE
-from lib.book.parameters import Parameter, parse_parameters, validate_parameters
+from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.book.render import (
     LONGEST,
     csv_link,
@@ -75,18 +75,24 @@ def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
     """
     os.environ.setdefault(PUBLIC, "1")  # chapters read public data alone: runs may say all
     check_cluster()
-    declared, injected = _declared_here(name, namespace)
+    book = book_folder(name, namespace.get("__file__", ""))
+    if not any((book / file).exists() for file in ("_toc.yml", "claims.yml", f"{name}.py")):
+        raise ParameterError(
+            f"the book of chapter {name} is not here: start in its folder or below, or set"
+            " COMPANION_BOOK to its folder `book`"
+        )
+    declared, injected = _declared_here(name, namespace, book)
     given = {p.name: namespace[p.name] for p in declared if p.name in namespace}
     given |= {n: namespace.get(n) for n in injected}
     parameters = validate_parameters(declared, given)
     namespace.update(parameters)
-    chapter = Chapter(name, declared, parameters)
+    chapter = Chapter(name, declared, parameters, book)
     chapter.show_parameters()
     return chapter
 
 
 def _declared_here(
-    name: str, namespace: Mapping[str, Any]
+    name: str, namespace: Mapping[str, Any], book: Path
 ) -> tuple[tuple[Parameter, ...], list[str]]:
     """Declarations of the running notebook and the names that papermill injected.
 
@@ -102,7 +108,6 @@ def _declared_here(
             after = history[len(history) - back :]
             injected = [c for c in after if c.lstrip().startswith("# Parameters")]
             return parse_parameters(source), [n for c in injected for n in _assigned(c)]
-    book = book_folder(name)
     listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
     if history or name not in listed:
         return (), []
@@ -129,14 +134,16 @@ def _assigned(source: str) -> list[str]:
     return [t.id for node in nodes for t in node.targets if isinstance(t, ast.Name)]
 
 
-def book_folder(chapter: str) -> Path:
+def book_folder(chapter: str, script: str = "") -> Path:
     """Where claims and records of a chapter lie.
 
-    The build and papermill say so; else it is the book beside ``lib``, or one in the working
-    folder or above, whichever has the chapter.
+    The build and papermill say so; else it is the book of the script that is run, or the one beside
+    ``lib``, or one in the working folder or above, whichever has the chapter.
     """
     if told := os.environ.get("COMPANION_BOOK"):
         return Path(told)
+    if script:
+        return book_of(Path(script).absolute())
     here = Path.cwd()
     roots = [Path(lib.__file__).parents[1], here, *here.parents]
     books = [root / "book" for root in roots if (root / "book" / "_toc.yml").exists()]
@@ -158,13 +165,12 @@ class Chapter:
     """
 
     def __init__(
-        self, name: str, declared: tuple[Parameter, ...], parameters: dict[str, Any]
+        self, name: str, declared: tuple[Parameter, ...], parameters: dict[str, Any], book: Path
     ) -> None:
         self.name = name
         self.parameters = parameters
         self._used: dict[str, Any] = {}
         self._declared = declared
-        book = book_folder(name)
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}

@@ -4,7 +4,6 @@ Chapters are executed (or found in the cache) when Sphinx starts, before anythin
 read or written: a failing cell therefore leaves the previous site as it was.
 """
 
-import hashlib
 import html
 import os
 import re
@@ -68,9 +67,9 @@ from lib.book.site import (
     with_arxiv,
     with_cards,
 )
-from lib.book.unchanged import forget, is_damaged, leave_note
+from lib.book.unchanged import forget, is_damaged, leave_note, state_of_pages, state_of_writers
 from lib.book.words import formatted
-from lib.runs import code_fingerprint, fingerprint
+from lib.runs import fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -382,7 +381,7 @@ def _shows_build() -> bool:
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    """Read every page anew when any chapter's result, a claim, a record or ``lib`` has changed.
+    """Read every page anew when a chapter's result, a claim, a record or what writes them changed.
 
     Pages quote each other's values, so no page can be told apart as untouched; the
     same holds after a build that was interrupted while it wrote pages.
@@ -399,7 +398,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
             },
             "repository": app.companion_repository,
             # What a page says in HTML of its own leads to others by the builder's addresses.
-            "site": [app.config.html_baseurl, code_fingerprint(), app.builder.name],
+            "site": [app.config.html_baseurl, state_of_writers(), app.builder.name],
         }
     )
     unfinished = _unfinished(app)
@@ -409,10 +408,9 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
     # By content: Sphinx sees only files that are newer than when it read them, and a restored one
     # may be older.
     before = getattr(env, "companion_sources", {})
-    env.companion_sources = {
-        name: hashlib.sha256(Path(env.doc2path(name)).read_bytes()).hexdigest()
-        for name in sorted(env.found_docs)
-    }
+    env.companion_sources = state_of_pages(
+        {name: Path(env.doc2path(name)) for name in sorted(env.found_docs)}
+    )
     if stale:
         return sorted(env.found_docs)
     return [name for name, digest in env.companion_sources.items() if before.get(name) != digest]

@@ -23,6 +23,7 @@ _NAMED = re.compile(r"\blib(?:\.\w+)+")
 # Functions that import what a text says, those that run a text, and those that hand all names on.
 _COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
 _ALL_NAMES = {"globals", "locals", "vars"}
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
 
 
@@ -40,14 +41,30 @@ class Needed(NamedTuple):
     names: tuple[tuple[Import, Import], ...]
 
     def fingerprint(self, files: bool = False) -> str:
-        """SHA-256 of the code, and of other `files` that it names and that lie beside it."""
+        """SHA-256 of the code, and of other `files` that it names and that lie beside it.
+
+        Comments, docstrings and the layout of code change nothing.
+        """
         digest = hashlib.sha256(repr(self.names).encode())
         for module in self.modules:
             path = source_file(module)
             for each in (path, *(_beside(path) if files and module.startswith("lib") else ())):
                 digest.update(f"{module}/{each.name}\0".encode())
-                digest.update(hashlib.sha256(each.read_bytes()).digest())
+                digest.update(_meaning(each.read_bytes(), each.suffix))
         return digest.hexdigest()
+
+
+@cache
+def _meaning(content: bytes, suffix: str) -> bytes:
+    """SHA-256 of what Python makes of a file; of all other files, of their bytes."""
+    if suffix != ".py":
+        return hashlib.sha256(content).digest()
+    tree = ast.parse(content)
+    for node in ast.walk(tree):
+        documented = isinstance(node, _DOCUMENTED)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return hashlib.sha256(ast.dump(tree).encode()).digest()
 
 
 @cache

@@ -121,6 +121,20 @@ def test_in_a_shell_the_last_declarations_count_and_what_papermill_injected(book
             opened(**(given | wrong))
 
 
+def test_a_script_has_the_book_that_it_is_in(book, monkeypatch, capsys):
+    monkeypatch.delenv("COMPANION_BOOK")
+    opened = open_chapter("one", {"__file__": str(book / "one.py")})
+    assert opened.claims() == ["T-1", "T-2", "G-1", "G-2"]
+
+
+def test_without_its_book_a_chapter_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("COMPANION_BOOK", raising=False)
+    monkeypatch.setattr(session.lib, "__file__", str(tmp_path / "packages" / "lib" / "__init__.py"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match=r"chapter one is not here: .* set COMPANION_BOOK"):
+        open_chapter("one", {})
+
+
 # ------------------------------------------------------------------ values, tables, figures
 
 

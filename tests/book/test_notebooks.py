@@ -242,6 +242,16 @@ def test_papermill_from_anywhere_again_and_nbval(place):
     checked = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", str(again), str(out))
     assert checked.returncode == 0, checked.stdout
     assert "5 passed" in checked.stdout
+    changed, text = [], out.read_text(encoding="utf-8")
+    for number, (old, new) in enumerate(
+        [("2 * n", "3 * n"), ('"n: int', '"m: int = 1\\n", "n: int')]
+    ):
+        changed.append(place / "elsewhere" / f"changed{number}.ipynb")
+        assert text.count(old) >= 1
+        changed[-1].write_text(text.replace(old, new), encoding="utf-8")
+    refused = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", *map(str, changed))
+    assert "2 failed, 2 passed" in refused.stdout
+    assert "ParameterError: unknown parameter m = 1" in refused.stdout
 
 
 def test_a_book_with_a_lib_of_its_own_takes_no_other(tmp_path):

@@ -134,6 +134,9 @@ def fingerprint(files: bool = False) -> str:
         # Both modules count before and after, but the name means another thing.
         ("shelf/__init__.py", "lib.shelf.two import second", "lib.shelf.one import second", True),
         ("shelf/table.yml", "1", "2", False),
+        ("other.py", "1", "1  # a remark", False),
+        ("other.py", "1", "(\n    1\n)", False),
+        ("other.py", "As", "Like", False),
     ],
 )
 def test_what_changes_a_key(library, file, old, new, counts):
