@@ -1,6 +1,7 @@
 """Notebooks as people get them: whole by themselves, run again, checked by nbval itself."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -12,11 +13,17 @@ import pytest
 import yaml
 from papermill.exceptions import PapermillExecutionError
 
-from lib.book.chapters import chapter_files, read_chapter
+from lib.book.chapters import (
+    chapter_files,
+    chapter_of,
+    declared_parameters,
+    profile_parameters,
+    read_chapter,
+)
 from lib.book.execute import BuildError, require_one_lib
 from lib.book.notebooks import MINE, VALUE_MIME, Surroundings, as_written, plain, with_own_values
 from lib.book.papermill_io import ChapterHandler
-from lib.book.parameters import ParameterError
+from lib.book.parameters import Parameter, ParameterError, validate_parameters
 
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / "book"
@@ -159,6 +166,42 @@ def test_parameters_of_papermill_are_names_and_values(text):
     with pytest.raises(ParameterError, match=r"margin: 0\.01"):
         yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
     assert yaml.load("", Loader=NoDatesSafeLoader) is None  # noqa: S506
+
+
+FILES = sorted(ROOT.glob("params/*/*.yml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_each_parameter_file_reaches_a_chapter_by_papermill_as_it_is(path):
+    """As ``-f`` reads it, as a cell that papermill makes of it, and as the chapter checks it."""
+    from papermill.iorw import read_yaml_file
+
+    given, chapter = read_yaml_file(str(path)) or {}, chapter_of(path.stem)
+    assert given == profile_parameters(ROOT / "params", path.parent.name, path.stem)
+    text = chapter_files(BOOK)[chapter].read_text(encoding="utf-8")
+    validate_parameters(declared_parameters(read_chapter(text)), assigned(given))
+
+
+def assigned(parameters: dict) -> dict:
+    """What a notebook has after the cell that papermill makes of parameters."""
+    from papermill.translators import papermill_translators
+
+    namespace: dict = {}
+    exec(papermill_translators.find_translator("python3", "python").codify(parameters), namespace)
+    found = {name: namespace[name] for name in parameters}
+    assert repr(found) == repr(parameters)  # NaN is no equal of itself
+    return found
+
+
+def test_values_that_are_hard_to_write_arrive_as_they_are():
+    from papermill.iorw import NoDatesSafeLoader
+
+    text = "{a: .inf, b: -.inf, c: .nan, d: [1, 2.5, .inf], e: 'it''s {x}', f: null, g: yes, h: ü}"
+    assigned(yaml.load(text, Loader=NoDatesSafeLoader))  # noqa: S506 - as papermill calls it
+    parameter = Parameter("x", "float", 0.5, "(0, 10]", "a width")
+    for given in (math.inf, -math.inf, math.nan, [0.5], "0.5", None, True):
+        with pytest.raises(ParameterError, match=r"^parameter x = .* is not allowed: it must be a"):
+            parameter.check(given)
 
 
 def test_no_chapter_is_written_over():
