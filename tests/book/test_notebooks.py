@@ -1,5 +1,6 @@
 """Notebooks as people get them: whole by themselves, run again, checked by nbval itself."""
 
+import base64
 import json
 import math
 import os
@@ -153,6 +154,40 @@ def test_papermill_says_first_what_went_wrong(error, said, capsys, monkeypatch):
     assert capsys.readouterr().err == said
 
 
+def as_given(text: str | bytes):
+    """The values of ``-y``, or of ``-b`` if these are bytes, as papermill reads them."""
+    from papermill.iorw import NoDatesSafeLoader
+
+    text = base64.b64decode(text) if isinstance(text, bytes) else text
+    return yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "ParameterError: no YAML at line 1, column 6: expected ',' or ']', but got"),
+        ("a: 1\n b: 2", "ParameterError: no YAML at line 2, column 3: mapping values are not"),
+        (b"x", "ParameterError: what follows -b must be YAML in base64: "),
+        (base64.b64encode(b"\xff: 1"), "ReaderError: unacceptable character #x00ff"),
+        (base64.b64encode(b"[1]"), "ParameterError: parameters must be like `margin: 0.01`"),
+    ],
+)  # fmt: skip
+def test_papermill_says_where_parameters_are_wrong(text, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["papermill/__main__.py"])
+    with pytest.raises((ValueError, yaml.YAMLError)) as caught:
+        as_given(text)
+    sys.excepthook(caught.type, caught.value, None)
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {said}")
+    assert shown.count("\n") == 1
+
+
+def test_a_fault_of_papermill_has_its_traceback_after_the_message(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["papermill"])
+    sys.excepthook(KeyError, KeyError("x"), None)
+    assert capsys.readouterr().err == "error: KeyError: 'x'\nKeyError: 'x'\n"
+
+
 def test_a_program_that_calls_papermill_has_its_own_traceback(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["mine.py"])
     sys.excepthook(BuildError, BuildError("no"), None)
@@ -161,11 +196,9 @@ def test_a_program_that_calls_papermill_has_its_own_traceback(capsys, monkeypatc
 
 @pytest.mark.parametrize("text", ["[1]", "word", "3", "2020-01-01"])
 def test_parameters_of_papermill_are_names_and_values(text):
-    from papermill.iorw import NoDatesSafeLoader
-
     with pytest.raises(ParameterError, match=r"margin: 0\.01"):
-        yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
-    assert yaml.load("", Loader=NoDatesSafeLoader) is None  # noqa: S506
+        as_given(text)
+    assert as_given("") is None
 
 
 FILES = sorted(ROOT.glob("params/*/*.yml"))
@@ -194,10 +227,8 @@ def assigned(parameters: dict) -> dict:
 
 
 def test_values_that_are_hard_to_write_arrive_as_they_are():
-    from papermill.iorw import NoDatesSafeLoader
-
     text = "{a: .inf, b: -.inf, c: .nan, d: [1, 2.5, .inf], e: 'it''s {x}', f: null, g: yes, h: ü}"
-    assigned(yaml.load(text, Loader=NoDatesSafeLoader))  # noqa: S506 - as papermill calls it
+    assigned(as_given(text))
     parameter = Parameter("x", "float", 0.5, "(0, 10]", "a width")
     for given in (math.inf, -math.inf, math.nan, [0.5], "0.5", None, True):
         with pytest.raises(ParameterError, match=r"^parameter x = .* is not allowed: it must be a"):
