@@ -97,7 +97,7 @@ def test_nothing_is_left_of_any_chapter_and_its_own_text_comes_back(chapter):
 def notebook(share):
     """As papermill hands it over to be written."""
     shown = [] if share is None else [{VALUE_MIME: {"name": "share", "value": share}}]
-    outputs = [nbformat.v4.new_output("display_data", data) for data in shown]
+    outputs = [nbformat.v4.new_output("display_data", metadata={MINE: own}) for own in shown]
     text = "{value}`one.share:.0%` of {value}`two.n:d`, {value}`two@standard.small.n:d`."
     cells = [nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("", outputs=outputs)]
     return nbformat.v4.new_notebook(cells=cells, metadata={MINE: {"page": "one"}})
@@ -111,8 +111,11 @@ def test_prose_has_the_numbers_of_its_run_and_of_records(share, shown, monkeypat
     monkeypatch.setattr("lib.book.records.read_records", lambda book, chapter: runs)
     monkeypatch.setattr("lib.book.records.by_size", sorted)
     text = with_own_values(nbformat.writes(notebook(share)), tmp_path, "")
-    assert nbformat.reads(text, as_version=4).cells[0].source == shown
+    done = nbformat.reads(text, as_version=4)
+    assert done.cells[0].source == shown
+    assert done.cells[1].outputs == []  # a value is nothing that a viewer could show
     assert with_own_values(text, tmp_path, "") == text
+    assert as_written(done).metadata[MINE] == {"page": "one"}  # the old values are gone
     others = json.dumps({**json.loads(text), "metadata": {}})  # no notebook of a chapter
     assert with_own_values(others, tmp_path, "") == others
 
