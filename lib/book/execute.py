@@ -2,8 +2,9 @@
 
 A chapter is executed again when anything that can change a number has changed: its code cells, its
 parameters and the files that they name, the code of ``lib`` that it imports, directly or not, or
-that executes it, the data it asked for, the claims it settles, Python or an installed package.
-Prose, recorded runs and what the site looks like are no part of the key.
+that executes it, the data it asked for, the claims it settles, Python or a package that this
+project requires.  Prose, comments and docstrings of ``lib``, recorded runs and what the site looks
+like are no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,

@@ -19,8 +19,8 @@ from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
 VALUE = re.compile(r"\{value\}`([^`]+)`")
-#: Metadata of a notebook (its page), of a cell (the chapter's text, and what was shown for it) and
-#: of an output (what it is to a page, by a key of its own for each kind).
+#: Metadata of a notebook (its page and values), of a cell (the chapter's text, and what was shown
+#: for it) and of an output (what it is to a page, by a key of its own for each kind).
 MINE = "companion"
 #: In the place of a figure that the site shows before the cell that makes it.
 _BELOW = "*(The figure stands below, where it is made.)*"
@@ -192,7 +192,8 @@ def whole(
 ) -> nbformat.NotebookNode:
     """Make a notebook readable by itself, and keep the chapter's own text in it.
 
-    `resolve` gives the text of a quoted value, ``chapter.name:format``.
+    `resolve` gives the text of a quoted value, ``chapter.name:format``.  Outputs that show nothing,
+    of which viewers warn, are left out; the values among them are kept with the notebook.
     """
     prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
     written = [_written(cell) for cell in prose]
@@ -203,7 +204,10 @@ def whole(
         cell.metadata.pop(MINE, None)
         if shown != text:
             cell.metadata[MINE] = {"text": text, "shown": shown}
-    notebook.metadata[MINE] = {"page": around.page}
+    notebook.metadata[MINE] = {"page": around.page, "values": _sent_values(notebook)}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]
     return notebook
 
 
@@ -242,14 +246,21 @@ def as_written(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = _written(cell)
+    notebook.metadata.get(MINE, {}).pop("values", None)
     return notebook
 
 
 def own_values(notebook: nbformat.NotebookNode) -> dict[str, Any]:
-    """The values that the outputs of an executed notebook hold, by name."""
+    """The values that an executed notebook holds, by name."""
+    return {name: given_value(value) for name, value in _sent_values(notebook).items()}
+
+
+def _sent_values(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """The values of the outputs, or those kept with the notebook, as JSON has them."""
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
     shown = (bundle_of(output).get(VALUE_MIME) for cell in cells for output in cell.outputs)
-    return {one["name"]: given_value(one["value"]) for one in shown if one}
+    kept = notebook.metadata.get(MINE, {}).get("values", {})
+    return {**kept, **{one["name"]: one["value"] for one in shown if one}}
 
 
 def bundle_of(output: Mapping[str, Any]) -> dict[str, Any]:

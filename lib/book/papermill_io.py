@@ -219,29 +219,32 @@ def _tell(kind: type, error: BaseException, trace: TracebackType | None) -> None
     papermill's own frames would bury it, and tell its users nothing.
     """
     import yaml
+    from nbformat.reader import NotJSONError
     from papermill.exceptions import PapermillExecutionError, strip_color
 
     from lib.book.execute import BuildError
+    from lib.book.parameters import ParameterError
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
-        error = ValueError(f"no YAML at line {line}, column {column}: {error.problem}")
+        error = ParameterError(f"no YAML at line {line}, column {column}: {error.problem}")
     if isinstance(error, binascii.Error):
-        error = ValueError(f"parameters given by -b must be YAML in base64: {error}")
+        error = ParameterError(f"what follows -b must be YAML in base64: {error}")
     if isinstance(error, PapermillExecutionError):
         said = f"{error.ename}: {error.evalue}"
         frames = strip_color("\n".join(error.traceback)).strip()
         print(f"error in cell [{error.exec_count}]: {said}", file=sys.stderr)
         if frames != said.strip():
             print(frames, file=sys.stderr)
-    elif isinstance(error, (BuildError, OSError, ValueError, yaml.YAMLError)):
-        print(f"error: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
-    else:
+        return
+    print(f"error: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+    if not isinstance(error, (BuildError, NotJSONError, OSError, ParameterError, yaml.YAMLError)):
         _usual(kind, error, trace)
 
 
 def _hook(kind: type, error: BaseException, trace: TracebackType | None) -> None:
-    (_tell if _on_the_command_line() else _usual)(kind, error, trace)
+    ours = _on_the_command_line() and isinstance(error, Exception)
+    (_tell if ours else _usual)(kind, error, trace)
 
 
 _usual = sys.excepthook
