@@ -97,6 +97,12 @@ def test_only_actions_of_github_by_their_commit(workflows):
                 assert int(found[2]) >= NODE_24[found[1]], (path.name, line)
 
 
+def test_somebody_looks_for_newer_actions():
+    settings = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))
+    (update,) = settings["updates"]
+    assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
+
+
 def test_no_checkout_leaves_a_token_behind(workflows):
     for workflow in workflows.values():
         for name, step in steps(workflow):

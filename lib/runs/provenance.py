@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 from functools import cache
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import PackageMetadata, distributions
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,7 @@ def package_versions() -> dict[str, str]:
         Normalised name to version, sorted by name.
     """
     found = _installed()
-    return {name: found[name].version for name in sorted(found) if name not in _SKIPPED}
+    return {name: found[name]["Version"] for name in sorted(found) if name not in _SKIPPED}
 
 
 @cache
@@ -174,7 +174,7 @@ def required_versions() -> dict[str, str]:
         if name in found or name not in installed:
             continue
         found.add(name)
-        for requirement in map(Requirement, installed[name].requires or ()):
+        for requirement in map(Requirement, installed[name].get_all("Requires-Dist", ())):
             marker = requirement.marker
             if marker is None or any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
                 waiting.append(_normal(requirement.name))
@@ -182,10 +182,10 @@ def required_versions() -> dict[str, str]:
 
 
 @cache
-def _installed() -> dict[str, Distribution]:
-    """All distributions by their normalised names."""
-    found = ((each.metadata["Name"], each) for each in distributions())
-    return {_normal(name): each for name, each in found if name}
+def _installed() -> dict[str, PackageMetadata]:
+    """What all distributions say of themselves, by their normalised names."""
+    found = (each.metadata for each in distributions())  # each time asked, it is parsed
+    return {_normal(each["Name"]): each for each in found if each["Name"]}
 
 
 def _normal(name: str) -> str:

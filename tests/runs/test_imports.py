@@ -65,7 +65,7 @@ def library(tmp_path, monkeypatch) -> Path:
 
 def _forget() -> None:
     """What a process remembers of the files, as if it were a new one."""
-    for each in (needed, imports._imports_of, imports._passed_on, imports._beside):
+    for each in (needed, imports._read, imports._passed_on, imports._beside):
         each.cache_clear()
 
 
