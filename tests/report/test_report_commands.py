@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_papermill_from_elsewhere(tmp_path, monkeypatch):
     """A file with few columns, a path relative to where papermill is called.
 
-    The chapter's simulation of 300 reports takes nearly all of its time and reads nothing of the
+    The chapter's simulation of 60 reports takes nearly all of its time and reads nothing of the
     file: its table is in the store already, from two reports of 200 rows a design.
     """
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
@@ -32,7 +32,7 @@ def test_papermill_from_elsewhere(tmp_path, monkeypatch):
         one = drawn_abstention(["linear"], 200, repetitions=2, seed=seed)
         return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
 
-    stored_table(short, ["linear", "forest"], repetitions=50, seed=0)
+    stored_table(short, ["linear", "forest"], repetitions=10, seed=0)
     arrays = read_predictions(example_predictions(tmp_path / "all.npz", seed=1)).given
     few = {k: arrays[k] for k in ("test_logits", "test_labels", "member_scores")}
     (tmp_path / "data").mkdir()
