@@ -11,7 +11,7 @@ from scipy import special
 
 from lib import data
 from lib.data.arrays import as_path
-from lib.report.files import COLUMNS
+from lib.report.canonical import COLUMNS
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
 

@@ -19,7 +19,6 @@ from lib.report.types import (
     Drawing,
     Settings,
     check,
-    look_like_probabilities,
     not_at_random,
     silent,
 )
@@ -242,7 +241,6 @@ def suitability_report(
         moved=numbers.moved(tables["test"], tables["user"], alpha),
         calibration=numbers.as_table(calibration, ["item", "value", "stderr", "low", "high"]),
         warnings=(
-            *look_like_probabilities(given, [f"{part}_logits" for part in numbers.PARTS]),
             *numbers.few_rows(given),
             *numbers.repeated(given),
             *decision.notes,
