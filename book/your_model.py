@@ -177,14 +177,14 @@ if out:
 #
 # | it begins | since | do this |
 # |---|---|---|
-# | SUITABLE | labels of user rows show it too | use the model there |
+# | SUITABLE by the labelled user rows | labels show it | use the model there |
 # | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
 # | UNCONFIRMED | the estimates show it, but signals have moved | first label user rows at random |
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
-# | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
+# | UNSUITABLE by the labelled user rows | labels show too large a drop | do not use it there |
 #
-# A sentence that begins *But the labelled user rows* says that labels and estimates disagree: then
-# do what the one says that was to decide.
+# Where user and test rows have labels, these decide, and a verdict says so: *by the labelled user
+# rows*. What the estimates alone would say stands beneath.
 #
 # A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
 # verdict names: its level allows for that choice. For the user's data it needs labelled user rows

@@ -176,9 +176,12 @@ def csv_records(path: Path, stream: Any, delimiter: str = ",") -> Iterator[tuple
     try:
         for record in reader:
             since[0] = 0
-            cells = [cell.strip() for cell in record]
-            if any(cells):
-                yield end + 1, cells
+            text = "".join(record)
+            words = text.split(None, 1)
+            if words == [text]:  # nothing to strip, as in most files
+                yield end + 1, record
+            elif words:
+                yield end + 1, [cell.strip() for cell in record]
             end = reader.line_num
     except UnicodeDecodeError as error:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Every way to read what a model says in a table, the surest kind of output that there is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,40 @@ class Candidates:
                 order = np.array([*(wanted.index(name) for name in names), -1])
                 return [Labels(order[codes], said)]
             return [Labels(codes, f"{said}, in the order of the columns", guess=True)]
+        if self.label is None and (found := self.by_value(keys)):
+            return found
         if self.label is None:
             how = "no column is known to be the label: --map label=COLUMN names it"
             return [Labels(none, how)]
         return outputs.number_labels(self.label, keys, self.mapped)
+
+    def by_value(self, keys: list[str]) -> list[Labels]:
+        """Labels of the only column whose cells are the names or numbers of the classes.
+
+        It is not called a label: so it is a guess, which its accuracy has to bear out.
+        """
+        found = []
+        for name, column in self.table.columns.items():
+            if name in self.mapper.used or column.text or role_of(name) or "label" in self.mapped:
+                continue
+            places, names = column.values()
+            if not 2 <= len(names) <= len(keys) or (len(keys) < 3 and (places < 0).any()):
+                continue
+            if way := outputs.number_labels(column, keys, self.mapped):
+                found.append((column, way))
+        if len(found) != 1:
+            if found:
+                names = ", ".join(repr(column.name) for column, _ in found[:5])
+                self.mapper.says.append(f"no column is called a label; these may be: {names}")
+            return []
+        (column, ways), *_ = found
+        self.label = column
+        self.mapper.used.add(column.name)
+        options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
+        return [
+            Labels(way.codes, f"{way.says} (by its cells)", option, True)
+            for way, option in zip(ways, options, strict=True)
+        ]
 
     def mismatch(self, keys: list[str], shown: str) -> None:
         """Say that labels do not fit columns."""
@@ -97,8 +128,11 @@ class Candidates:
         found = self.given_matrix() or self.named_matrices() or self.left_matrix()
         if not found:
             return []
+        known = self.label is not None or self.hot is not None
+        found.sort(key=lambda one: (known and not self.labels([*one[0].columns]), one[0].vague))
         family, matrix, kind = found[0]
         keys = [*family.columns]
+        found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
         options = self.labels(keys)
         if not options:
             self.mismatch(keys, family.shown)
@@ -108,8 +142,7 @@ class Candidates:
         role = next((role for role, name in _KINDS.items() if name == kind), "probabilities")
         rivals = {}
         for other, values, _ in found[1:]:
-            if [*map(outputs.same, other.columns)] == [*map(outputs.same, keys)]:
-                rivals[other.before or other.after] = values.argmax(axis=1)
+            rivals[other.before or other.after] = values.argmax(axis=1)
         if rivals:
             name = family.before or family.after
             says.append(f"{1 + len(rivals)} models: {name!r} is reported on, others are compared")
@@ -216,6 +249,7 @@ class Candidates:
             [n for n in free if n.strip().isdecimal()],
             [n for n in free if outputs.same(n) in words],
             [n for n in free if not role_of(n) or role_of(n).endswith("?")],
+            [n for n in free if self.in_unit(n)],
         ]
         for place, names in enumerate(sets):
             if len(names) < 2:
@@ -223,11 +257,16 @@ class Candidates:
             matrix = self.mapper.matrix(names)
             kind = outputs.kind_of(matrix)
             sums = ("probabilities", "percent", "log probabilities")
-            if kind in (sums if place == 2 else (*sums, "logits", "shares", "one hot")):
+            if kind in (sums if place >= 2 else (*sums, "logits", "shares", "one hot")):
                 family = Family("", "", {name: name for name in names})
                 if self.labels(names):
                     return [(family, self.finite(family, matrix, kind), kind)]
         return []
+
+    def in_unit(self, name: str) -> bool:
+        """Whether all numbers of a column are in [0, 1]."""
+        values = self.table.columns[name].numbers[self.rows]
+        return bool(((values >= 0) & (values <= 1)).all())
 
     def finite(self, family: Family, matrix: Array, kind: str) -> Array:
         """The matrix, or an error that names a cell that is no number."""
@@ -297,6 +336,11 @@ class Candidates:
         none = np.full(self.table.rows, -1, dtype=np.int64)
         option = f"correct={column.name}"
         return [Candidate(none, (), says, option, confidence=confidence, correct=correct)]
+
+
+def same_keys(keys: Iterable[str]) -> list[str]:
+    """Names of classes as they are compared."""
+    return [outputs.same(key) for key in keys]
 
 
 def _is_text_role(name: str) -> bool:

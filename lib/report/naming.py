@@ -29,7 +29,7 @@ _NAMES = {
         "gold_answer true_label true_labels true_class truelabel trueclass y_actual actual actuals "
         "actual_class actual_label label_true class_true reference references correct_label "
         "correct_answer correct_class expected observed annotation annotated y_test y_val "
-        "target_label real_label label_gt gt_label ground_truth_label"
+        "target_label real_label label_gt gt_label ground_truth_label obs"
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "
@@ -96,8 +96,10 @@ MAPPED = (
     "first",
     "positive",
 )
-# Ends of names that only say what a column is of; then what is before them is looked at.
+# Beginnings and ends of names that only say what a column is of; what else they hold is looked at.
 _ENDS = ("label", "true", "truth", "pred", "prediction", "proba", "prob", "probability", "correct")
+
+_BEGINS = ("y_pred", "y_true", "pred", "prediction", "gold", "prob", "proba")
 
 _TOKEN = (
     "probabilities|probability|probas|proba|probs|prob|pr|p|softmax|log_?likelihoods?|log_?probs?|"
@@ -107,6 +109,7 @@ _TOKEN = (
 _BEFORE = re.compile(rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+|(?=\d))(.+?)[)\]}}]*", re.I)
 _JOINED = re.compile(r"((?:.*[^a-z])?(?:proba|prob|logit|score|pred))([a-z][\w ]*?)", re.I)
 _AFTER = re.compile(rf"(.+?)[^a-z0-9]+({_TOKEN})", re.I)
+_LAST = re.compile(r"(.+)[^a-z0-9]+([a-z0-9]+)", re.I)  # anything before the last word
 _TRUTH = re.compile(
     r"(.+?)[^a-z0-9]+(outcome|actual|true|truth|onehot|one_hot|label|target|gt|result|observed)",
     re.I,
@@ -120,6 +123,11 @@ class Family:
     before: str
     after: str
     columns: dict[str, str]
+
+    @property
+    def vague(self) -> bool:
+        """Whether no word in the names says that these are outputs of a model."""
+        return self.after == "any"
 
     @property
     def shown(self) -> str:
@@ -152,6 +160,9 @@ def role_of(name: str) -> str:
     word = plain(name)
     if word in ROLES:
         return ROLES[word]
+    for begin in _BEGINS:
+        if word.startswith(f"{begin}_"):
+            return f"{ROLES[begin].rstrip('?')}?"
     for end in _ENDS:
         if word.endswith(f"_{end}"):
             return f"{ROLES[end].rstrip('?')}?"
@@ -180,5 +191,7 @@ def families(names: Iterable[str]) -> list[Family]:
             found.setdefault(("", after), {}).setdefault(text, name)
         elif match := _AFTER.fullmatch(text):
             found.setdefault(("", match[2].lower()), {}).setdefault(match[1], name)
+        elif match := _LAST.fullmatch(text):
+            found.setdefault((match[1].lower(), "any"), {}).setdefault(match[2], name)
     sets = [Family(*key, columns) for key, columns in found.items() if len(columns) > 1]
     return sorted(sets, key=lambda one: -len(one.columns))

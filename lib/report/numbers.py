@@ -81,6 +81,9 @@ class Numbers:
     def prediction(self) -> Column | None:
         """The column of predicted classes, if it has few different values."""
         column = self.mapper.column("prediction")
+        sure = self.label is not None and role_of(self.label.name) == "label"
+        if column is None and sure and "prediction" not in self.mapped:
+            column = self.mapper.column("label")  # beside the truth it is what a model answered
         if column is not None and self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             own = {*map(outputs.same, column.values()[1])}

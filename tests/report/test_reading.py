@@ -192,6 +192,15 @@ def test_groups_clusters_and_what_is_not_used():
     assert "intervals count 20 clusters, not 40 rows" in whole.analyses["quality"].warnings
 
 
+def test_a_label_that_is_not_called_one_is_found_by_its_cells():
+    named = of_classes(["prob_cat", "prob_dog", "prob_owl"], animal=words(LABELS))
+    found = read_predictions(named.assign(**{f"topic_{j}": 0.25 for j in range(4)}))
+    np.testing.assert_array_equal(found.correct("test")[0], RIGHT)
+    assert any("'animal' is the label, by the names" in text for text in found.reading)
+    beside = pd.DataFrame({"gold": words(LABELS), "label": words(SAID), "score": P.max(axis=1)})
+    np.testing.assert_array_equal(read_predictions(beside).test_confidence, P.max(axis=1))
+
+
 # --- what is asked --------------------------------------------------------------------------------
 
 
@@ -264,7 +273,7 @@ def test_bad_maps(mapped, message):
 
 
 def test_maps_overrule_and_are_read_from_the_command(tmp_path, capsys):
-    frame = of_classes(["a(1,x)", "b", "c"], q=LABELS, z=RNG.integers(0, 3, N))
+    frame = of_classes(["a(1,x)", "b", "c"], q=LABELS, r=RNG.integers(0, 3, N))
     mapped = as_mapping(["label=q,probabilities=[abc]*"])
     assert mapped == {"label": "q", "probabilities": "[abc]*"}
     np.testing.assert_array_equal(read_predictions(frame, mapped).correct("test")[0], RIGHT)
@@ -273,7 +282,7 @@ def test_maps_overrule_and_are_read_from_the_command(tmp_path, capsys):
     assert "--map label=COLUMN names it" in capsys.readouterr().out
     assert main([str(path), "--map", "label=q", "--map", "probabilities=[abc]*", "--check"]) == 0
     assert "read: probabilities in 3 columns" in capsys.readouterr().out
-    for text in ("q", "nothing=q", "label=q,label=z"):
+    for text in ("q", "nothing=q", "label=q,label=r"):
         assert main([str(path), "--map", text]) == 2
         assert "--map must" in capsys.readouterr().err
 
