@@ -24,7 +24,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "file",
         nargs="?",
-        default="example.npz",
         help="CSV, TSV, JSON lines, NPZ, NPY, Parquet or Feather; see lib.report.read_predictions",
     )
     parser.add_argument(
@@ -34,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--example",
         action="store_true",
-        help="write an example to the file (example.npz), and stop",
+        help="write an example to the file, and stop; without a file, report on example.npz",
     )
     parser.add_argument(
         "--map",
@@ -63,7 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path, out, pairs = given.pop("file"), given.pop("out"), given.pop("map")
     check, example = given.pop("check"), given.pop("example")
     try:
-        if example:
+        if path is None and not example:
+            raise ValueError("a file must be given, or --example")
+        if example and path is None:
+            path = str(example_predictions("example.npz", seed=given["seed"]))
+            print(f"An example is written to {path}. What follows is of:")
+            print(f"python -m lib.report {path}{f' --out {printable(out)}' if out else ''}\n")
+        elif example:
             kind = Path(path).suffix.lower().removeprefix(".")
             print(printable(example_predictions(path, kind, seed=given["seed"])))
             return 0
@@ -112,5 +117,10 @@ def as_mapping(pairs: Sequence[str]) -> dict[str, str] | None:
     return found or None
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The command ``companion-report``."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

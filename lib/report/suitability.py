@@ -351,7 +351,7 @@ def _suitability_steps(
     given: ModelPredictions, found: SuitabilityReport, settings: Settings
 ) -> tuple[str, ...]:
     """What would decide, or confirm, whether the model is suitable."""
-    if found.unsuitable_by_labels:
+    if found.unsuitable_by_labels or found.suitable_by_labels:
         return ()
     steps, n = [], len(given.user_logits)
     if not found.decision.suitable and found.required is not None and found.required > n:
@@ -369,16 +369,10 @@ def _suitability_steps(
         )
     if n_user < 2:
         steps.append(_labels_step(found, n_test or len(given.test_logits), settings))
-    elif n_test >= 2 and not found.suitable_by_labels:
+    elif n_test >= 2:
         steps.append(
             "more labelled user rows, drawn at random: those there are show neither that the "
             "model is suitable nor that it is not"
-        )
-    elif found.suitable_by_labels and not found.decision.suitable:
-        steps.append(
-            "nothing, if labels were to decide: those of user rows show that the model is "
-            "suitable. If the estimates were to, they leave it open, and to change to labels now "
-            f"would err more often than in {settings.alpha:g} of all cases"
         )
     return tuple(steps)
 
