@@ -80,6 +80,10 @@ class Candidates:
             return [Labels(none, how)]
         return outputs.number_labels(self.label, keys, self.mapped)
 
+    def fits(self, keys: list[str]) -> bool:
+        """Whether the labels that are known, if any, may name such columns."""
+        return (self.label is None and self.hot is None) or len(self.labels(keys)) > 0
+
     def by_value(self, keys: list[str]) -> list[Labels]:
         """Labels of the only column whose cells are the names or numbers of the classes.
 
@@ -128,8 +132,7 @@ class Candidates:
         found = self.given_matrix() or self.named_matrices() or self.left_matrix()
         if not found:
             return []
-        known = self.label is not None or self.hot is not None
-        found.sort(key=lambda one: (known and not self.labels([*one[0].columns]), one[0].vague))
+        found.sort(key=lambda one: (not self.fits([*one[0].columns]), one[0].vague))
         family, matrix, kind = found[0]
         keys = [*family.columns]
         found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
@@ -221,7 +224,7 @@ class Candidates:
             return True
         if kind not in ("logits", "shares", "one hot"):
             return False
-        fits = len(self.labels([*family.columns])) > 0
+        fits = self.fits([*family.columns])
         if self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             keys = {*map(outputs.same, family.columns)}
@@ -259,7 +262,7 @@ class Candidates:
             sums = ("probabilities", "percent", "log probabilities")
             if kind in (sums if place >= 2 else (*sums, "logits", "shares", "one hot")):
                 family = Family("", "", {name: name for name in names})
-                if self.labels(names):
+                if self.fits(names):
                     return [(family, self.finite(family, matrix, kind), kind)]
         return []
 

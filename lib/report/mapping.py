@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs
 from lib.report.candidates import Candidates
 from lib.report.naming import MAPPED, Family, families, part_of, role_of
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
-from lib.report.tables import Column, ReadingError, Table
+from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
 
 Array = npt.NDArray[Any]
 
@@ -117,6 +118,12 @@ class _Mapper:
         self.says += chosen.says
         arrays = self.arrays(chosen)
         arrays |= self.read_others(arrays)
+        for name in self.by_role.get("label", []) + self.by_role.get("label?", []):
+            if self.table.columns[name].text:
+                self.says.append(
+                    f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
+                    f"word of more than {MOST_CHARACTERS} characters"
+                )
         left = [n for n in self.table.columns if n not in self.used]
         if left:
             self.says.append(f"not used: {short(', '.join(map(repr, left)))}")

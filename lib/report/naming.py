@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 #: What the parts of a file are called; rows of ``train`` are left out.
 PARTS = {
@@ -155,6 +156,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text).strip("_") or str(name).strip().lower()
 
 
+@lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
     """The role that a name says, with ``?`` where it is not sure; empty if none."""
     word = plain(name)

@@ -1,5 +1,6 @@
 """Files as people have them: what is taken for what, what is asked, what is refused."""
 
+import importlib.util
 import json
 import math
 import os
@@ -407,12 +408,55 @@ def test_formats_that_are_refused_say_what_would_do(name, said, tmp_path):
         ("own.csv", "label,p_0,p_1\n0,inf,0.5\n1,1,1\n", "'p_0' must be a number.*'inf' in row 2"),
         ("own.csv", "part,label,p_0,p_1\ntrain,0,1,0\n", "all rows are training data"),
         ("own.npy", "no array", "NumPy's format"),
+        ("own.csv", ",".join(map(str, range(25_001))) + "\n", "at most 25,000 columns"),
+        ("own.jsonl", json.dumps(dict.fromkeys(map(str, range(25_001)), 1)), "at most 25,000"),
+        ("own.jsonl", '{"label": ' + "9" * 5000 + "}", "row 1 must be JSON"),
     ],
 )
 def test_malformed_rows(name, text, said, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         read_predictions(tmp_path / name)
+
+
+def test_labels_that_are_texts_are_not_kept(tmp_path):
+    for label in (["x" * 300] * 2, [f"w{j}" for j in range(10_001)]):
+        rows = "".join(f"{one},0.5,0.5\n" for one in label)
+        (tmp_path / "own.csv").write_text(f"label,p_a,p_b\n{rows}")
+        found = read_predictions(tmp_path / "own.csv")
+        assert found.test_labels is None
+        assert any(text.startswith("'label' is no label") for text in found.reading)
+
+
+def test_names_and_cells_of_others_do_nothing(tmp_path, capsys):
+    name = "\x1b[2J=HYPERLINK(1)"
+    frame = of_classes(["p_=a", "p_\x1b[31m", "p_c\u202e"], y=LABELS).assign(**{name: "\x1b"})
+    path = write(tmp_path, frame, "csv")
+    assert main([str(path), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+    for each in (tmp_path / "out").glob("*.csv"):
+        text = each.read_text()
+        assert "\x1b" not in text
+        assert "\n=" not in text
+        assert ",=" not in text
+
+
+def test_parquet_and_feather_or_what_to_install(tmp_path):
+    frame = of_classes(["p_cat", "p_dog", "p_owl"], y=words(LABELS))
+    for kind in ("parquet", "feather"):
+        path = tmp_path / f"own.{kind}"
+        if importlib.util.find_spec("pyarrow") is None:
+            path.write_bytes(b"PAR1")
+            with pytest.raises(ValueError, match="install pyarrow"):
+                read_predictions(path)
+            continue
+        getattr(frame, f"to_{kind}")(path)
+        np.testing.assert_array_equal(read_predictions(path).correct("test")[0], RIGHT)
+        path.write_bytes(path.read_bytes()[:200])
+        with pytest.raises(ValueError, match=f"must be {kind}"):
+            read_predictions(path)
 
 
 @pytest.mark.parametrize("data", [3, None, [1, 2], object()])
