@@ -52,7 +52,7 @@ class Candidates:
             return found
         kinds = [self.of_numbers, self.of_predictions, self.of_correctness]
         if self.label is None and self.hot is None:
-            kinds = kinds[::-1]
+            kinds = [self.of_correctness, self.of_numbers, self.of_predictions]
         for kind in kinds:
             if found := kind():
                 return found

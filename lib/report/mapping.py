@@ -90,7 +90,7 @@ class _Mapper:
         """The column of a role, not yet used, by --map or by its name; surer names first."""
         chosen = self.given(role)
         if not chosen and role not in self.mapped:
-            for level in (role, f"{role}?"):
+            for level in (role, f"{role}?", f"{role}??"):
                 named = [n for n in self.by_role.get(level, ()) if n not in self.used]
                 chosen = [n for n in named if not self.table.columns[n].text or role == "cluster"]
                 if chosen:

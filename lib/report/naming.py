@@ -98,8 +98,20 @@ MAPPED = (
     "positive",
 )
 # Beginnings and ends of names that only say what a column is of; what else they hold is looked at.
-_ENDS = ("label", "true", "truth", "pred", "prediction", "proba", "prob", "probability", "correct")
+_ENDS = (
+    "label",
+    "labels",
+    "true",
+    "truth",
+    "pred",
+    "prediction",
+    "proba",
+    "prob",
+    "probability",
+    "correct",
+)
 
+_SAID = {"pred", "predicted", "prediction", "scored", "estimated", "output", "model", "hat"}
 _BEGINS = ("y_pred", "y_true", "pred", "prediction", "gold", "prob", "proba")
 
 _TOKEN = (
@@ -158,16 +170,18 @@ def plain(name: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
-    """The role that a name says, with ``?`` where it is not sure; empty if none."""
+    """The role that a name says, with ``?`` where it is not sure, ``??`` by a part; else empty."""
     word = plain(name)
     if word in ROLES:
         return ROLES[word]
     for begin in _BEGINS:
         if word.startswith(f"{begin}_"):
-            return f"{ROLES[begin].rstrip('?')}?"
+            return f"{ROLES[begin].rstrip('?')}??"
     for end in _ENDS:
         if word.endswith(f"_{end}"):
-            return f"{ROLES[end].rstrip('?')}?"
+            role = ROLES[end].rstrip("?")
+            said = role == "label" and bool(_SAID & set(word.split("_")))
+            return f"{'prediction' if said else role}??"
     return ""
 
 

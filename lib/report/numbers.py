@@ -12,7 +12,6 @@ from lib.report.tables import Column
 
 Array = npt.NDArray[Any]
 
-_SCORES = ("probability", "logit", "probability?")
 _ROUNDING = 1e-9
 
 
@@ -55,7 +54,15 @@ class Numbers:
                 self.mapper.used.update(names)
                 return [self.table.columns[n] for n in names]
         found = []
-        for role in ("probability", "confidence", "logit", "probability?", "prediction", "logit?"):
+        for role in (
+            "probability",
+            "confidence",
+            "logit",
+            "probability?",
+            "prediction",
+            "logit?",
+            "probability??",
+        ):
             for name in self.mapper.by_role.get(role, ()):
                 column = self.table.columns[name]
                 if name in self.mapper.used or not column.numeric or column.empty[self.rows].any():
@@ -109,9 +116,10 @@ class Numbers:
         """Readings as the number of the second of two classes; a reversed one where it ranks so."""
         options = self.parent.labels(["0", "1"])
         column, found = columns[0], []
-        names = self.class_names()
         for one in options:
-            codes = one.codes
+            codes, names = one.codes, self.class_names()
+            if one.option == f"positive={names[0]}":  # in the other order
+                names = names[::-1]
             flipped = self.mapped.get("positive") == names[0] and len(names) == 2
             if flipped and not one.option.startswith("positive="):
                 codes = np.where(codes >= 0, 1 - codes, -1)
@@ -161,7 +169,7 @@ class Numbers:
         _, names = self.label.values()
         if len(names) != 2:
             return ("0", "1")
-        sure = [n for n in names if outputs.same(n) in outputs.POSITIVE]
+        sure = [n for n in names if outputs.is_positive(n)]
         if len(sure) == 1:
             return tuple(sorted(names, key=lambda n: n == sure[0]))
         return names
@@ -247,7 +255,9 @@ def union(
         table = [place.get(outputs.same(word), -1) for word in found[1]]
         return np.array([*table, -1], dtype=np.int64)[found[0]]
 
-    said = [f"{label.name!r} is the label"] if label is not None else ["no column is the label"]
+    said = ["no column is known to be the label: --map label=COLUMN names it"]
+    if label is not None:
+        said = [f"{label.name!r} is the label"]
     return coded(labels), [coded(one) for one in given], tuple(names[n] for n in order), said
 
 
@@ -266,11 +276,13 @@ def predictions(parent: Any) -> list[Candidate]:
     columns = [parent.table.columns[n] for n in names]
     truth = set() if label is None else {*map(outputs.same, label.values()[1])}
     if not columns:
-        roles = ("prediction", "prediction?", "label?")
+        roles = ("prediction", "prediction?", "prediction??", "label?", "label??")
         named = [name for role in roles for name in mapper.by_role.get(role, ())]
         for name in dict.fromkeys([*named, *parent.table.columns]):
             column = parent.table.columns[name]
             if name in mapper.used or column.text or column.empty.all():
+                continue
+            if column.numeric and (column.numbers % 1 > 0).any():  # no class has a fraction
                 continue
             own = {*map(outputs.same, column.values()[1])}
             shared = own & truth

@@ -207,6 +207,11 @@ def two_logits(second: Array, kind: str) -> tuple[Array, list[str]]:
     return np.column_stack([special.log_expit(-values), special.log_expit(values)]), said
 
 
+def is_positive(word: str) -> bool:
+    """Whether a word is for the second of two classes."""
+    return same(word) in POSITIVE or same(word).endswith("_plus")
+
+
 # --- labels ---------------------------------------------------------------------------------------
 
 
@@ -214,6 +219,7 @@ def same(name: str) -> str:
     """A name of a class as it is compared: case, signs and a leading ``class`` do not count."""
     if _INTEGER.fullmatch(name.strip()):
         return str(int(name))
+    name = re.sub(r"\+", " plus ", re.sub(r"-(?!\w)", " minus ", name))  # HER2+ and HER2- differ
     word = re.sub(r"^(class|label|category|cls)_?(?=\d)", "", plain(name))
     return str(int(word)) if _INTEGER.fullmatch(word) else word
 
@@ -288,7 +294,7 @@ def _worded(
     order = sorted(range(len(names)), key=lambda j: names[j])
     if len(keys) == 2:
         second = given.get("positive", "")
-        sure = [j for j in (0, 1) if same(names[j]) in POSITIVE]
+        sure = [j for j in (0, 1) if is_positive(names[j])]
         if second:
             orders = [[1 - j, j] for j in (0, 1) if names[j] == second]
         elif len(sure) == 1:

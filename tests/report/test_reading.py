@@ -203,6 +203,25 @@ def test_a_label_that_is_not_called_one_is_found_by_its_cells():
     np.testing.assert_array_equal(read_predictions(beside).test_confidence, P.max(axis=1))
 
 
+def test_what_other_programs_call_their_predictions_is_no_label():
+    scored = of_classes(["P cat", "P dog", "P owl"], **{"Scored Labels": words(SAID)})
+    found = read_predictions(scored.assign(**{"class": words(LABELS)}))
+    np.testing.assert_array_equal(found.correct("test")[0], RIGHT)
+    alone = pd.DataFrame({"prediction": words(SAID), "confidence": P.max(axis=1)})
+    found = read_predictions(alone)
+    assert found.test_labels is None
+    np.testing.assert_array_equal(found.test_confidence, P.max(axis=1))
+    dropout = pd.DataFrame({"id": range(N), "dropout": SECOND, "prediction": ONE})
+    np.testing.assert_array_equal(read_predictions(dropout).correct("test")[0], TWO)
+
+
+def test_signs_at_the_end_of_a_word_tell_classes_apart():
+    frame = pd.DataFrame({"Label": np.where(SECOND, "GON+", "GON-"), "probability": ONE})
+    found = read_predictions(frame)
+    assert found.class_names == ("GON-", "GON+")
+    np.testing.assert_array_equal(found.correct("test")[0], TWO)
+
+
 # --- what is asked --------------------------------------------------------------------------------
 
 
