@@ -20,12 +20,13 @@ from fault_light import Steps
 from fault_tools import files
 from web_server import send, serving
 
+from lib.book.execute import BuildError
 from lib.data.errors import DataCorrupted, DataUnavailable
 from lib.runs import Checkpoint, RunsFailed, RunStore
 
 PLACE = Path("/nonexistent")  # where the present case's file system is mounted
 PAGE = 4096
-FAILURES = (OSError, RunsFailed, DataUnavailable)
+FAILURES = (OSError, RunsFailed, DataUnavailable, BuildError)
 
 
 class Case:
@@ -74,6 +75,8 @@ class Chapters(Case):
         from lib.book import execute
 
         self.execute = execute
+        # Where chapters are kept if the checkout may not be written: on this disk, too.
+        os.environ["COMPANION_CACHE"] = str(PLACE / "cache")
         self.path = PLACE / "book" / "one.py"
         self.path.parent.mkdir()
         self.path.write_text(ONE)
@@ -191,7 +194,7 @@ def read_only(case: Case) -> str:
     try:
         case.work("finished")
         reads = "what is finished is read"
-    except OSError:
+    except (OSError, BuildError):
         reads = "what is finished is refused"
     told = ""
     try:
