@@ -19,12 +19,15 @@ import torch
 from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from lib.audit.white_box.directions import GradientCanaries
+from lib.audit.white_box.scores import CanaryScores
 from lib.check import require_int
 from lib.data.splits import as_classes
 from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger
 from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
+from lib.training.canaries import CanarySession, attach
 from lib.training.checks import as_points, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
@@ -69,6 +72,8 @@ class TrainingResult:
     engine : str
         ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
         ``"kernel"`` or ``"batched"``.
+    canaries : lib.audit.white_box.CanaryScores, optional
+        What gradient canaries leave to the auditor, where there were some: not to be released.
     """
 
     config: TrainingConfig
@@ -79,6 +84,7 @@ class TrainingResult:
     parameters: npt.NDArray[np.float32]
     seconds: float
     engine: str
+    canaries: CanaryScores | None = None
 
     @property
     def probabilities(self) -> npt.NDArray[np.float32]:
@@ -103,6 +109,7 @@ def train(
     *,
     checkpoint: Checkpoint | None = None,
     save_every: int | None = None,
+    canaries: GradientCanaries | None = None,
 ) -> TrainingResult:
     """Train one model.
 
@@ -120,6 +127,13 @@ def train(
         private (:class:`lib.runs.Checkpoint`), and removed when the training is done.
     save_every : int, optional
         Steps between two saves; by default half a minute passes between them.
+    canaries : lib.audit.white_box.GradientCanaries, optional
+        Records that are gradients alone, of a private training that is to be audited.  Those that
+        are in take part in the Poisson samples as all other records do; the noise, and what is
+        accounted, stay the same.  Not for :class:`SelectiveNet`, whose batch statistics they have
+        no part in.  By :mod:`lib.training.taps` a canary is clipped by the rule of
+        :mod:`lib.training.clipping`; by Opacus it is clipped by the optimizer, as a piece of the
+        sample.
 
     Raises
     ------
@@ -139,7 +153,8 @@ def train(
     evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
     check_match(config, data)
     checkpoint = Checkpoint() if checkpoint is None else checkpoint
-    result = trained(config, data, evaluation, plan(config, len(data)), checkpoint, save_every)
+    mechanism = plan(config, len(data))
+    result = trained(config, data, evaluation, mechanism, checkpoint, save_every, canaries)
     checkpoint.done()
     return result
 
@@ -151,10 +166,11 @@ def trained(
     mechanism: Plan,
     checkpoint: Checkpoint,
     save_every: int | None = None,
+    canaries: GradientCanaries | None = None,
 ) -> TrainingResult:
     """As :func:`train`, of what was checked; what was saved stays."""
     with settings(config), _threads(config):
-        trainer = Trainer(config, data, evaluation, mechanism)
+        trainer = Trainer(config, data, evaluation, mechanism, canaries=canaries)
         trainer.run(checkpoint, save_every)
         result = trainer.result()
     del trainer
@@ -166,18 +182,21 @@ def trained(
 class Trainer:
     """The state of one training and how to advance it by a step."""
 
-    def __init__(self, config, data, evaluation, mechanism, mode=None):
+    def __init__(self, config, data, evaluation, mechanism, mode=None, *, canaries=None):
         mode = config.grad_sample_mode if mode is None else mode
         self.engine = "autograd"
         if config.private:
             self.engine = "taps" if mode == "taps" else "opacus"
         self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
-        own = self.engine, [(config, data, mechanism)], evaluation
+        self.device = place(config.device)
+        self.canaries = _session(canaries, config, mechanism, self.device)
+        label = self.engine if canaries is None else f"{self.engine} {canaries!r}"
+        own = label, [(config, data, mechanism)], evaluation
         self.identity = cache(lambda: identity(*own))
         self.streams = Streams(config.seed)
-        self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
-        self.device = place(config.device)
+        records = len(data) + (0 if canaries is None else len(self.canaries.inside))
+        self.sampler = PoissonSampler(self.streams, records, mechanism.sample_rate)
         self.inputs = as_tensor(data.inputs).to(self.device)
         self.targets = as_tensor(data.targets).to(self.device)
         self.evaluation = torch.from_numpy(evaluation).to(self.device)
@@ -207,6 +226,8 @@ class Trainer:
                 expected_batch_size=config.batch_size,
                 loss_reduction="sum",
             )
+            if self.canaries is not None:
+                attach(self.optimizer, self.canaries, divided_by=config.batch_size)
         else:
             self.model, self.optimizer = model, optimizer
         self.network = model
@@ -226,6 +247,10 @@ class Trainer:
         """Take a step."""
         config, step = self.config, self.step
         positions, _ = self.sampler.draw(1)
+        if self.canaries is not None:  # the last of the records
+            at = np.searchsorted(positions, len(self.data))
+            self.canaries.take(positions[at:] - len(self.data))
+            positions = positions[:at]
         self.model.train()
         self.optimizer.zero_grad()
         for group in self.optimizer.param_groups:
@@ -296,14 +321,23 @@ class Trainer:
                 rows = outputs.detach().view(len(chunk), copies, -1).mean(dim=1)
                 config.objective.update(self.memory, chunk, rows, self.step)
         if self.engine == "taps":
-            scale = self.mechanism.noise_multiplier * config.clipping_norm
-            # DP-SGD in a line: the sum of clipped gradients, noise in proportion to the clipping
-            # norm, the expected size of the sample.
-            vector = (total + scale * self._noise()) / config.batch_size
-            start = 0
-            for p in self.network.parameters():
-                p.grad = vector[start : start + p.numel()].view_as(p)
-                start += p.numel()
+            self._release(total)
+
+    def _release(self, total: torch.Tensor) -> None:
+        """DP-SGD in a line: the sum of clipped gradients, noise in proportion to the clipping norm.
+
+        Divided by the expected size of the sample.
+        """
+        if self.canaries is not None:
+            total = self.canaries.join(total)
+        scale = self.mechanism.noise_multiplier * self.config.clipping_norm
+        noisy = total + scale * self._noise()
+        if self.canaries is not None:
+            self.canaries.read(noisy)
+        vector, start = noisy / self.config.batch_size, 0
+        for p in self.network.parameters():
+            p.grad = vector[start : start + p.numel()].view_as(p)
+            start += p.numel()
 
     def _outputs(self, inputs: torch.Tensor) -> torch.Tensor:
         with autocast(self.config, self.device):
@@ -387,6 +421,7 @@ class Trainer:
             parameters=self.parameters(),
             seconds=time.perf_counter() - self.started,
             engine=self.engine,
+            canaries=None if self.canaries is None else self.canaries.recorder.scores(),
         )
 
     def _once(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -410,6 +445,9 @@ class Trainer:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
         if self.memory is not None and self.step < self.config.steps:
             arrays["memory"] = self.memory.cpu().numpy()
+        if self.canaries is not None:
+            seen = self.canaries.recorder.state()
+            arrays |= {f"canaries_{name}": array for name, array in seen.items()}
         seconds = time.perf_counter() - self.started
         save_state(checkpoint, self.identity, [self.streams], self.step, arrays, self.kept, seconds)
 
@@ -426,6 +464,9 @@ class Trainer:
         self._restore_velocity(arrays["velocity"])
         if "memory" in arrays:
             self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
+        if self.canaries is not None:
+            seen = {name.removeprefix("canaries_"): array for name, array in arrays.items()}
+            self.canaries.recorder.restore(seen)
 
     def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:
         """Take all steps that are left, saving every so many of them or when it is due."""
@@ -460,6 +501,25 @@ class Trainer:
             part = torch.from_numpy(velocity[start : start + p.numel()].copy())
             state[p]["momentum_buffer"] = part.view_as(p).to(self.device)
             start += p.numel()
+
+
+def _session(
+    canaries: GradientCanaries | None, config: TrainingConfig, mechanism: Plan, device: torch.device
+) -> CanarySession | None:
+    """The canaries of a training that can have some."""
+    if canaries is None:
+        return None
+    if not config.private or isinstance(config.objective, SelectiveNet):
+        kind = "SelectiveNet" if config.private else "a training without privacy"
+        raise ValueError(f"canaries must be None for {kind}, got {canaries!r}")
+    return CanarySession(
+        canaries,
+        parameter_count(config.model),
+        clipping_norm=config.clipping_norm,
+        noise_multiplier=mechanism.noise_multiplier,
+        sample_rate=mechanism.sample_rate,
+        device=device,
+    )
 
 
 def noise_of(

@@ -1,0 +1,241 @@
+"""Gradient canaries in a training: what they add to a step's sum, and what is read from it.
+
+Kept apart from :mod:`lib.audit.white_box`, whose formulas load no PyTorch.  Directions are a few
+coordinates each, so that a step costs a gather and a scatter, not a product with a matrix.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lib.audit.white_box.directions import GradientCanaries
+from lib.audit.white_box.scores import CanaryRecorder, CanaryScores
+from lib.check import require_finite
+from lib.training import clipping
+
+if TYPE_CHECKING:
+    from opacus.optimizers import DPOptimizer
+
+# Numbers of canaries' gradients that are written out together: in a CPU's cache, or not too many.
+_IN_CACHE, _AT_ONCE = 1 << 20, 1 << 26
+
+
+class CanarySession:
+    """The canaries of one training run, step by step.
+
+    A step calls, in this order, :meth:`take` (who takes part), :meth:`join` or :meth:`note` and
+    :meth:`rows` (the sum of the others, and what comes on top), and :meth:`read`.
+    """
+
+    def __init__(
+        self,
+        canaries: GradientCanaries,
+        size: int,
+        *,
+        clipping_norm: float,
+        noise_multiplier: float,
+        sample_rate: float,
+        device: torch.device | str = "cpu",
+    ):
+        if not isinstance(canaries, GradientCanaries):
+            raise ValueError(f"canaries must be GradientCanaries, got {canaries!r}")
+        directions = canaries.directions(size)
+        self.inside = np.flatnonzero(canaries.coins())
+        self.recorder = CanaryRecorder(canaries.coins(), noise_multiplier, sample_rate)
+        self.clipping_norm, self.size = clipping_norm, size
+        self._places = torch.from_numpy(directions.places).to(device)
+        unit = directions.signs / np.sqrt(canaries.width)
+        self._unit = torch.from_numpy(unit.astype(np.float32)).to(device)
+        self._long = canaries.times * clipping_norm
+        self._took = np.zeros(canaries.number, bool)
+        self._others: torch.Tensor | None = None
+
+    def take(self, which: np.ndarray) -> None:
+        """Those that take part in the step, as places among those that are in."""
+        self._took[:] = False
+        self._took[self.inside[which]] = True
+
+    def note(self, total: torch.Tensor) -> None:
+        """Keep what the sum (p,) of all other records reaches along the directions."""
+        self._others = self._along(total)
+
+    def join(self, total: torch.Tensor) -> torch.Tensor:
+        """The sum (p,) of clipped gradients with the canaries', clipped by the same rule."""
+        self.note(total)
+        rows = self._rows()
+        norms = torch.linalg.vector_norm(self._long * self._unit[rows], dim=1)
+        factor, _ = clipping.of_norms(norms, self.clipping_norm)
+        values = factor[:, None] * (self._long * self._unit[rows])
+        return total.index_add(0, self._places[rows].flatten(), values.flatten())
+
+    def rows(self) -> Iterator[torch.Tensor]:
+        """The gradients (n, p) of those that take part, not clipped, some at a time."""
+        rows, numbers = self._rows(), _IN_CACHE if self._unit.device.type == "cpu" else _AT_ONCE
+        for start in range(0, len(rows), at_once := max(1, numbers // self.size)):
+            some = rows[start : start + at_once]
+            dense = self._unit.new_zeros(len(some), self.size)
+            yield dense.scatter_(1, self._places[some], self._long * self._unit[some])
+
+    def read(self, noisy: torch.Tensor) -> None:
+        """Take in the noisy sum (p,) that the step releases."""
+        released, others = self._along(noisy), self._others
+        self.recorder.add(
+            (released / self.clipping_norm).double().cpu().numpy(),
+            ((released - others) / self.clipping_norm).double().cpu().numpy(),
+            self._took,
+        )
+
+    def _rows(self) -> torch.Tensor:
+        return torch.from_numpy(np.flatnonzero(self._took)).to(self._places.device)
+
+    def _along(self, vector: torch.Tensor) -> torch.Tensor:
+        return (vector[self._places] * self._unit).sum(dim=1)
+
+
+class OpacusCanaries:
+    """Gradient canaries in a training by Opacus: one line after ``make_private``.
+
+    The optimizer stays what it is.  When the last piece of a step's sample has been clipped, the
+    canaries that take part are clipped after it, as a piece of their own, by the optimizer's own
+    code; before the noisy sum is scaled it is read.
+
+    Parameters
+    ----------
+    optimizer : opacus.optimizers.DPOptimizer
+        As ``PrivacyEngine.make_private`` returns it: with flat clipping, or with fast gradient or
+        ghost clipping.  The latter clips in the loss, which canaries do not pass: they come in
+        clipped, and test its noise alone.
+    canaries : GradientCanaries
+        How many, and their seed: not a seed of the training.
+    sample_rate : float
+        Probability of a record in a step, in (0, 1]: ``1 / len(data_loader)`` with Opacus' Poisson
+        samples.  Canaries draw their own samples at this rate, since the data loader does not know
+        them: that the loader keeps it is not tested.
+
+    Raises
+    ------
+    ValueError
+        If canaries overlap or are too many, if the optimizer is of another kind, or in a step
+        before which its noise or clipping norm was changed.
+
+    Notes
+    -----
+    Canaries are records: what the accountant says of the training covers them, too, and what it
+    says of the others does not change.  They do change the model a little.
+    """
+
+    def __init__(self, optimizer: "DPOptimizer", canaries: GradientCanaries, sample_rate: float):
+        _check_optimizer(optimizer)
+        require_finite("sample_rate", sample_rate, above=0, at_most=1)
+        if not isinstance(canaries, GradientCanaries):
+            raise ValueError(f"canaries must be GradientCanaries, got {canaries!r}")
+        rng = canaries.sampler()
+        parameters = list(optimizer.params)
+        session = CanarySession(
+            canaries,
+            sum(p.numel() for p in parameters),
+            clipping_norm=float(optimizer.max_grad_norm),
+            noise_multiplier=float(optimizer.noise_multiplier),
+            sample_rate=sample_rate,
+            device=parameters[0].device,
+        )
+        count = len(session.inside)
+        self._session = session
+        self._detach = attach(
+            optimizer,
+            session,
+            before=lambda: session.take(np.flatnonzero(rng.random(count) < sample_rate)),
+        )
+
+    def scores(self) -> CanaryScores:
+        """Coins and scores so far, for :func:`lib.audit.white_box.statements`."""
+        return self._session.recorder.scores()
+
+    def remove(self) -> None:
+        """Give the optimizer its own methods back."""
+        self._detach()
+
+
+def attach(
+    optimizer: Any,
+    session: CanarySession,
+    *,
+    before: Callable[[], None] = lambda: None,
+    divided_by: float = 1.0,
+) -> Callable[[], None]:
+    """Let canaries take part in the steps of an optimizer of Opacus; returns how to undo it.
+
+    `before` is called in each step before canaries join; `divided_by` is what the optimizer divides
+    the noisy sum by when it adds the noise.
+    """
+    ghost = _is_ghost(optimizer)
+    gather = "accumulate" if ghost else "clip_and_accumulate"
+    own, scale = getattr(optimizer, gather), optimizer.scale_grad
+    claimed = optimizer.noise_multiplier, optimizer.max_grad_norm
+
+    def flat(name: str) -> torch.Tensor:
+        return torch.cat([getattr(p, name).detach().flatten() for p in optimizer.params])
+
+    def gathered() -> None:
+        own()
+        if optimizer._check_skip_next_step(pop_next=False):
+            return  # more of this step's sample comes
+        if (optimizer.noise_multiplier, optimizer.max_grad_norm) != claimed:
+            raise ValueError(
+                "noise_multiplier and max_grad_norm must stay what they were when canaries were"
+                f" added, {claimed[0]:g} and {claimed[1]:g}, got {optimizer.noise_multiplier:g} and"
+                f" {optimizer.max_grad_norm:g}"
+            )
+        before()
+        if ghost:
+            _put(optimizer.params, "summed_grad", session.join(flat("summed_grad")))
+            return
+        session.note(flat("summed_grad"))
+        kept = [p.grad_sample for p in optimizer.params]
+        for rows in session.rows():
+            _put(optimizer.params, "grad_sample", rows)
+            own()
+        for p, each in zip(optimizer.params, kept, strict=True):
+            p.grad_sample = each
+
+    def scaled() -> None:
+        session.read(divided_by * flat("grad"))
+        scale()
+
+    setattr(optimizer, gather, gathered)
+    optimizer.scale_grad = scaled
+
+    def undo() -> None:
+        for name in (gather, "scale_grad"):
+            vars(optimizer).pop(name, None)
+
+    return undo
+
+
+def _put(parameters: list, name: str, values: torch.Tensor) -> None:
+    """Give each parameter its columns of flat rows (..., p)."""
+    parts = values.split([p.numel() for p in parameters], dim=-1)
+    for p, part in zip(parameters, parts, strict=True):
+        setattr(p, name, part.reshape(*values.shape[:-1], *p.shape))
+
+
+def _is_ghost(optimizer: Any) -> bool:
+    from opacus.optimizers import DPOptimizerFastGradientClipping
+
+    return isinstance(optimizer, DPOptimizerFastGradientClipping)
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    from opacus import optimizers
+
+    known = type(optimizer) in (optimizers.DPOptimizer, optimizers.DPOptimizerFastGradientClipping)
+    if not known:
+        raise ValueError(
+            "optimizer must be a DPOptimizer or DPOptimizerFastGradientClipping of Opacus, as"
+            " make_private returns it for flat or ghost clipping on one device, got"
+            f" {type(optimizer).__name__}"
+        )
+    if "scale_grad" in vars(optimizer):
+        raise ValueError("optimizer must have no canaries yet, got one that has some")
