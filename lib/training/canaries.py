@@ -127,10 +127,10 @@ class OpacusCanaries:
     """
 
     def __init__(self, optimizer: "DPOptimizer", canaries: GradientCanaries, sample_rate: float):
-        _check_optimizer(optimizer)
         require_finite("sample_rate", sample_rate, above=0, at_most=1)
         if not isinstance(canaries, GradientCanaries):
             raise ValueError(f"canaries must be GradientCanaries, got {canaries!r}")
+        _check_optimizer(optimizer)
         rng = canaries.sampler()
         parameters = list(optimizer.params)
         session = CanarySession(

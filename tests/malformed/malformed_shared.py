@@ -25,6 +25,7 @@ from malformed_kinds import (
 )
 
 from lib import data, report, runs, training
+from lib.audit.white_box import GradientCanaries
 
 ROWS = Table()
 add = ROWS.add
@@ -63,7 +64,18 @@ add(
     inputs=but(matrices(X), "no columns"),
     targets=labels(lab, 3),
 )
-add("training.train", dict(config=C, data=D, evaluation=X), evaluation=POINTS)
+add(
+    "training.train",
+    dict(config=C, data=D, evaluation=X),
+    evaluation=POINTS,
+    canaries=(3, GradientCanaries(2, seed=0)),
+)
+add(
+    "training.OpacusCanaries",
+    dict(optimizer=None, canaries=GradientCanaries(2, seed=0), sample_rate=0.1),
+    optimizer=(None, 3),
+    canaries=(None, 3),
+)
 add("training.train_many", dict(configs=[C], data=D, evaluation=X), evaluation=POINTS)
 add("training.engine_for", dict(config=C), config=(None, 3, "kernel"))
 add("training.DataSpec", test=COUNT, keep_class=(1.5, *NUMBER))

@@ -1,8 +1,9 @@
 """Scores of gradient canaries: what the noisy sums of a training say about each coin."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,7 @@ class CanaryRecorder:
         self._noise, self.steps = float(arrays["noise"]), int(arrays["steps"])
         self._kinds = tuple(bool(k) for k in arrays["kinds"]) or None
         numbers = dict(zip(StepCounts.numbers(), arrays["counts"].tolist(), strict=True))
+        numbers["steps"] = int(numbers["steps"])
         self._counts = StepCounts(np.array(arrays["took_part"]), **numbers)
 
 
@@ -276,20 +278,33 @@ def canary_scores(
             f"coins must be one for each of the {len(directions)} directions, got"
             f" {len(recorder.coins)}"
         )
-    sources = [noisy_sums, others, sampled]
-    for parts in zip(*(source for source in sources if source is not None), strict=True):
-        given = iter(parts)
-        total = np.asarray(next(given), float)
-        less = None if others is None else np.asarray(next(given), float)
-        took = None if sampled is None else next(given)
-        reach = _along(directions, "noisy_sums", total) / clipping_norm
+    given = {"noisy_sums": noisy_sums, "others": others, "sampled": sampled}
+    for step in _together({name: each for name, each in given.items() if each is not None}):
+        reach = _along(directions, "noisy_sums", step["noisy_sums"]) / clipping_norm
         known = None
-        if less is not None:
-            known = reach - _along(directions, "others", less) / clipping_norm
-        recorder.add(reach, known, took)
+        if others is not None:
+            known = reach - _along(directions, "others", step["others"]) / clipping_norm
+        recorder.add(reach, known, step.get("sampled"))
     if not recorder.steps:
         raise ValueError("noisy_sums must have a step at least, got none")
     return recorder.scores()
+
+
+def _together(sources: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What all of them have of each step."""
+    for name, source in sources.items():
+        if not isinstance(source, Iterable) or isinstance(source, str):
+            raise ValueError(
+                f"{name} must be a sequence of arrays, one for each step, got {source!r}"
+            )
+    end = object()
+    for step, parts in enumerate(zip_longest(*sources.values(), fillvalue=end)):
+        lacking = [name for name, part in zip(sources, parts, strict=True) if part is end]
+        if lacking:
+            raise ValueError(
+                f"{lacking[0]} must have as many steps as the other arguments, got {step}"
+            )
+        yield dict(zip(sources, parts, strict=True))
 
 
 class _Rows:
@@ -325,7 +340,8 @@ def _orthonormal(directions: npt.ArrayLike) -> _Rows:
     return _Rows(rows)
 
 
-def _along(directions: Directions | _Rows, name: str, vector: npt.NDArray) -> npt.NDArray:
+def _along(directions: Directions | _Rows, name: str, values: npt.ArrayLike) -> npt.NDArray:
+    vector = as_real(name, values)
     if isinstance(directions, Directions):
         least = int(directions.places.max()) + 1
         fits, wanted = vector.ndim == 1 and len(vector) >= least, f"(p,) with p at least {least}"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from lib.check import as_number
+from lib.check import as_flags, as_number
 
 
 @dataclass(eq=False)
@@ -162,7 +162,7 @@ def step_audit(
         raise ValueError(
             f"epsilon_of must be a function of rate, noise and steps, got {epsilon_of!r}"
         )
-    inside = np.asarray(coins, bool)
+    inside = as_flags("coins", coins, len(counts.took_part))
     took, rounds = int(counts.took_part.sum()), int(inside.sum()) * counts.steps
     if took < 2 or counts.without_number < 2:
         raise ValueError(
