@@ -8,12 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from lib.audit.white_box.directions import GradientCanaries
 from lib.audit.white_box.scores import CanaryRecorder, CanaryScores
-from lib.check import require_finite
+from lib.check import require_finite, require_int
+from lib.runs.checkpoint import Checkpoint
 from lib.training import clipping
+from lib.training.checks import as_points, check_match
+from lib.training.config import TrainingConfig, TrainingData, plan
+from lib.training.models import parameter_count
+from lib.training.objectives import SelectiveNet
+from lib.training.single import TrainingResult, trained
+from lib.training.torch_settings import place
 
 if TYPE_CHECKING:
     from opacus.optimizers import DPOptimizer
@@ -41,6 +49,7 @@ class CanarySession:
     ):
         if not isinstance(canaries, GradientCanaries):
             raise ValueError(f"canaries must be GradientCanaries, got {canaries!r}")
+        self.label = repr(canaries)
         directions = canaries.directions(size)
         self.inside = np.flatnonzero(canaries.coins())
         self.recorder = CanaryRecorder(canaries.coins(), noise_multiplier, sample_rate)
@@ -87,11 +96,131 @@ class CanarySession:
             self._took,
         )
 
+    def attach(
+        self, optimizer: Any, *, before: Callable[[], None] = lambda: None, divided_by: float = 1.0
+    ) -> Callable[[], None]:
+        """Take part in the steps of an optimizer of Opacus; returns how to undo it.
+
+        `before` is called in each step before canaries join; `divided_by` is what the optimizer
+        divides the noisy sum by when it adds the noise.
+        """
+        ghost = _is_ghost(optimizer)
+        gather = "accumulate" if ghost else "clip_and_accumulate"
+        own, scale = getattr(optimizer, gather), optimizer.scale_grad
+        claimed = optimizer.noise_multiplier, optimizer.max_grad_norm
+
+        def flat(name: str) -> torch.Tensor:
+            return torch.cat([getattr(p, name).detach().flatten() for p in optimizer.params])
+
+        def gathered() -> None:
+            own()
+            if optimizer._check_skip_next_step(pop_next=False):
+                return  # more of this step's sample comes
+            if (optimizer.noise_multiplier, optimizer.max_grad_norm) != claimed:
+                raise ValueError(
+                    "noise_multiplier and max_grad_norm must stay what they were when canaries were"
+                    f" added, {claimed[0]:g} and {claimed[1]:g}, got"
+                    f" {optimizer.noise_multiplier:g} and {optimizer.max_grad_norm:g}"
+                )
+            before()
+            if ghost:
+                _put(optimizer.params, "summed_grad", self.join(flat("summed_grad")))
+                return
+            self.note(flat("summed_grad"))
+            kept = [p.grad_sample for p in optimizer.params]
+            for rows in self.rows():
+                _put(optimizer.params, "grad_sample", rows)
+                own()
+            for p, each in zip(optimizer.params, kept, strict=True):
+                p.grad_sample = each
+
+        def scaled() -> None:
+            self.read(divided_by * flat("grad"))
+            scale()
+
+        setattr(optimizer, gather, gathered)
+        optimizer.scale_grad = scaled
+
+        def undo() -> None:
+            for name in (gather, "scale_grad"):
+                vars(optimizer).pop(name, None)
+
+        return undo
+
     def _rows(self) -> torch.Tensor:
         return torch.from_numpy(np.flatnonzero(self._took)).to(self._places.device)
 
     def _along(self, vector: torch.Tensor) -> torch.Tensor:
         return (vector[self._places] * self._unit).sum(dim=1)
+
+
+def train_audited(
+    config: TrainingConfig,
+    data: TrainingData,
+    evaluation: npt.ArrayLike,
+    canaries: GradientCanaries,
+    *,
+    checkpoint: Checkpoint | None = None,
+    save_every: int | None = None,
+) -> TrainingResult:
+    """Train one model with gradient canaries among its records.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+        Of a private training.  Not with :class:`SelectiveNet`, whose batch statistics canaries have
+        no part in.
+    data, evaluation, checkpoint, save_every
+        As for :func:`train`.
+    canaries : lib.audit.white_box.GradientCanaries
+        Those that are in take part in the Poisson samples as all other records do.  The noise stays
+        the same, and so does what is accounted.  By :mod:`lib.training.taps` a canary is clipped by
+        the rule of :mod:`lib.training.clipping`; by Opacus, as a piece of the sample, by the
+        optimizer itself.
+
+    Returns
+    -------
+    TrainingResult
+        With `canaries`: coins and scores.
+
+    Raises
+    ------
+    ValueError
+        On bad input, such as more canaries than parameters, before any work.
+    TrainingDiverged
+        If parameters are not finite at a checkpoint.
+
+    Examples
+    --------
+    >>> from lib.audit.white_box import GradientCanaries, statements
+    >>> result = train_audited(config, data, inputs[200:], GradientCanaries(12, seed=7))
+    >>> result.canaries.coins.shape, result.epsilon <= 8.0
+    ((12,), True)
+    >>> statements(result.canaries, delta=1e-5).one_run  # twelve canaries show nothing
+    0.0
+    """
+    if save_every is not None:
+        require_int("save_every", save_every, at_least=1)
+    if not isinstance(canaries, GradientCanaries):
+        raise ValueError(f"canaries must be GradientCanaries, got {canaries!r}")
+    if not config.private or isinstance(config.objective, SelectiveNet):
+        kind = "SelectiveNet" if config.private else "training without privacy"
+        raise ValueError(f"config must be of a private training, for canaries, got {kind}")
+    evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
+    check_match(config, data)
+    mechanism = plan(config, len(data))
+    session = CanarySession(
+        canaries,
+        parameter_count(config.model),
+        clipping_norm=config.clipping_norm,
+        noise_multiplier=mechanism.noise_multiplier,
+        sample_rate=mechanism.sample_rate,
+        device=place(config.device),
+    )
+    checkpoint = Checkpoint() if checkpoint is None else checkpoint
+    result = trained(config, data, evaluation, mechanism, checkpoint, save_every, session)
+    checkpoint.done()
+    return result
 
 
 class OpacusCanaries:
@@ -143,10 +272,8 @@ class OpacusCanaries:
         )
         count = len(session.inside)
         self._session = session
-        self._detach = attach(
-            optimizer,
-            session,
-            before=lambda: session.take(np.flatnonzero(rng.random(count) < sample_rate)),
+        self._detach = session.attach(
+            optimizer, before=lambda: session.take(np.flatnonzero(rng.random(count) < sample_rate))
         )
 
     def scores(self) -> CanaryScores:
@@ -156,62 +283,6 @@ class OpacusCanaries:
     def remove(self) -> None:
         """Give the optimizer its own methods back."""
         self._detach()
-
-
-def attach(
-    optimizer: Any,
-    session: CanarySession,
-    *,
-    before: Callable[[], None] = lambda: None,
-    divided_by: float = 1.0,
-) -> Callable[[], None]:
-    """Let canaries take part in the steps of an optimizer of Opacus; returns how to undo it.
-
-    `before` is called in each step before canaries join; `divided_by` is what the optimizer divides
-    the noisy sum by when it adds the noise.
-    """
-    ghost = _is_ghost(optimizer)
-    gather = "accumulate" if ghost else "clip_and_accumulate"
-    own, scale = getattr(optimizer, gather), optimizer.scale_grad
-    claimed = optimizer.noise_multiplier, optimizer.max_grad_norm
-
-    def flat(name: str) -> torch.Tensor:
-        return torch.cat([getattr(p, name).detach().flatten() for p in optimizer.params])
-
-    def gathered() -> None:
-        own()
-        if optimizer._check_skip_next_step(pop_next=False):
-            return  # more of this step's sample comes
-        if (optimizer.noise_multiplier, optimizer.max_grad_norm) != claimed:
-            raise ValueError(
-                "noise_multiplier and max_grad_norm must stay what they were when canaries were"
-                f" added, {claimed[0]:g} and {claimed[1]:g}, got {optimizer.noise_multiplier:g} and"
-                f" {optimizer.max_grad_norm:g}"
-            )
-        before()
-        if ghost:
-            _put(optimizer.params, "summed_grad", session.join(flat("summed_grad")))
-            return
-        session.note(flat("summed_grad"))
-        kept = [p.grad_sample for p in optimizer.params]
-        for rows in session.rows():
-            _put(optimizer.params, "grad_sample", rows)
-            own()
-        for p, each in zip(optimizer.params, kept, strict=True):
-            p.grad_sample = each
-
-    def scaled() -> None:
-        session.read(divided_by * flat("grad"))
-        scale()
-
-    setattr(optimizer, gather, gathered)
-    optimizer.scale_grad = scaled
-
-    def undo() -> None:
-        for name in (gather, "scale_grad"):
-            vars(optimizer).pop(name, None)
-
-    return undo
 
 
 def _put(parameters: list, name: str, values: torch.Tensor) -> None:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,12 @@ import torch
 from scipy import special
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from lib.audit.white_box.directions import GradientCanaries
-from lib.audit.white_box.scores import CanaryScores
 from lib.check import require_int
 from lib.data.splits import as_classes
 from lib.data.transforms import augment
 from lib.privacy.accounting import PrivacyLedger
 from lib.runs.checkpoint import Checkpoint
 from lib.training import taps
-from lib.training.canaries import CanarySession, attach
 from lib.training.checks import as_points, check_match
 from lib.training.config import Plan, TrainingConfig, TrainingData, plan
 from lib.training.memory import examples_at_once
@@ -37,6 +34,10 @@ from lib.training.randomness import PoissonSampler, Streams
 from lib.training.state import identity, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
+
+if TYPE_CHECKING:  # a training without canaries does not depend on their code
+    from lib.audit.white_box.scores import CanaryScores
+    from lib.training.canaries import CanarySession
 
 EVALUATION_BATCH = 1024
 _LARGE = 5e6  # parameters of a network that is not left to the garbage collector
@@ -73,7 +74,8 @@ class TrainingResult:
         ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
         ``"kernel"`` or ``"batched"``.
     canaries : lib.audit.white_box.CanaryScores, optional
-        What gradient canaries leave to the auditor, where there were some: not to be released.
+        What the canaries of :func:`lib.training.train_audited` leave to the auditor: not to be
+        released.
     """
 
     config: TrainingConfig
@@ -84,7 +86,7 @@ class TrainingResult:
     parameters: npt.NDArray[np.float32]
     seconds: float
     engine: str
-    canaries: CanaryScores | None = None
+    canaries: "CanaryScores | None" = None
 
     @property
     def probabilities(self) -> npt.NDArray[np.float32]:
@@ -109,7 +111,6 @@ def train(
     *,
     checkpoint: Checkpoint | None = None,
     save_every: int | None = None,
-    canaries: GradientCanaries | None = None,
 ) -> TrainingResult:
     """Train one model.
 
@@ -127,13 +128,6 @@ def train(
         private (:class:`lib.runs.Checkpoint`), and removed when the training is done.
     save_every : int, optional
         Steps between two saves; by default half a minute passes between them.
-    canaries : lib.audit.white_box.GradientCanaries, optional
-        Records that are gradients alone, of a private training that is to be audited.  Those that
-        are in take part in the Poisson samples as all other records do; the noise, and what is
-        accounted, stay the same.  Not for :class:`SelectiveNet`, whose batch statistics they have
-        no part in.  By :mod:`lib.training.taps` a canary is clipped by the rule of
-        :mod:`lib.training.clipping`; by Opacus it is clipped by the optimizer, as a piece of the
-        sample.
 
     Raises
     ------
@@ -153,8 +147,7 @@ def train(
     evaluation = as_points("evaluation", evaluation, data.inputs.shape[1:])
     check_match(config, data)
     checkpoint = Checkpoint() if checkpoint is None else checkpoint
-    mechanism = plan(config, len(data))
-    result = trained(config, data, evaluation, mechanism, checkpoint, save_every, canaries)
+    result = trained(config, data, evaluation, plan(config, len(data)), checkpoint, save_every)
     checkpoint.done()
     return result
 
@@ -166,7 +159,7 @@ def trained(
     mechanism: Plan,
     checkpoint: Checkpoint,
     save_every: int | None = None,
-    canaries: GradientCanaries | None = None,
+    canaries: "CanarySession | None" = None,
 ) -> TrainingResult:
     """As :func:`train`, of what was checked; what was saved stays."""
     with settings(config), _threads(config):
@@ -189,14 +182,14 @@ class Trainer:
             self.engine = "taps" if mode == "taps" else "opacus"
         self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
-        self.device = place(config.device)
-        self.canaries = _session(canaries, config, mechanism, self.device)
-        label = self.engine if canaries is None else f"{self.engine} {canaries!r}"
+        self.canaries = canaries
+        label = self.engine if canaries is None else f"{self.engine} {canaries.label}"
         own = label, [(config, data, mechanism)], evaluation
         self.identity = cache(lambda: identity(*own))
         self.streams = Streams(config.seed)
-        records = len(data) + (0 if canaries is None else len(self.canaries.inside))
+        records = len(data) + (0 if canaries is None else len(canaries.inside))
         self.sampler = PoissonSampler(self.streams, records, mechanism.sample_rate)
+        self.device = place(config.device)
         self.inputs = as_tensor(data.inputs).to(self.device)
         self.targets = as_tensor(data.targets).to(self.device)
         self.evaluation = torch.from_numpy(evaluation).to(self.device)
@@ -227,7 +220,7 @@ class Trainer:
                 loss_reduction="sum",
             )
             if self.canaries is not None:
-                attach(self.optimizer, self.canaries, divided_by=config.batch_size)
+                self.canaries.attach(self.optimizer, divided_by=config.batch_size)
         else:
             self.model, self.optimizer = model, optimizer
         self.network = model
@@ -501,25 +494,6 @@ class Trainer:
             part = torch.from_numpy(velocity[start : start + p.numel()].copy())
             state[p]["momentum_buffer"] = part.view_as(p).to(self.device)
             start += p.numel()
-
-
-def _session(
-    canaries: GradientCanaries | None, config: TrainingConfig, mechanism: Plan, device: torch.device
-) -> CanarySession | None:
-    """The canaries of a training that can have some."""
-    if canaries is None:
-        return None
-    if not config.private or isinstance(config.objective, SelectiveNet):
-        kind = "SelectiveNet" if config.private else "a training without privacy"
-        raise ValueError(f"canaries must be None for {kind}, got {canaries!r}")
-    return CanarySession(
-        canaries,
-        parameter_count(config.model),
-        clipping_norm=config.clipping_norm,
-        noise_multiplier=mechanism.noise_multiplier,
-        sample_rate=mechanism.sample_rate,
-        device=device,
-    )
 
 
 def noise_of(

@@ -1,6 +1,7 @@
 # ruff: noqa: C408
 """The table of malformed calls: training, data, runs and report."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -64,15 +65,18 @@ add(
     inputs=but(matrices(X), "no columns"),
     targets=labels(lab, 3),
 )
+add("training.train", dict(config=C, data=D, evaluation=X), evaluation=POINTS)
+few = GradientCanaries(2, seed=0)
 add(
-    "training.train",
-    dict(config=C, data=D, evaluation=X),
+    "training.train_audited",
+    dict(config=dataclasses.replace(C, epsilon=8.0), data=D, evaluation=X, canaries=few),
+    config=(Bad("without privacy", C, ("without privacy",)),),
     evaluation=POINTS,
-    canaries=(3, GradientCanaries(2, seed=0)),
+    canaries=(None, 3),
 )
 add(
     "training.OpacusCanaries",
-    dict(optimizer=None, canaries=GradientCanaries(2, seed=0), sample_rate=0.1),
+    dict(optimizer=None, canaries=few, sample_rate=0.1),
     optimizer=(None, 3),
     canaries=(None, 3),
 )

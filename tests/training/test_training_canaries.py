@@ -11,7 +11,7 @@ from torch import nn
 from lib.audit.white_box import GradientCanaries, step_audit
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.runs import Checkpoint
-from lib.training import ModelSpec, OpacusCanaries, TrainingConfig, train
+from lib.training import ModelSpec, OpacusCanaries, TrainingConfig, train, train_audited
 
 CONFIG = TrainingConfig(
     ModelSpec("mlp", (64,), 10, hidden=(24,)),
@@ -40,7 +40,7 @@ def results(digits):
     data, points, _ = digits
     modes = ("hooks", "taps")
     configs = [replace(CONFIG, grad_sample_mode=mode) for mode in modes]
-    found = [train(config, data, points, canaries=CANARIES) for config in configs]
+    found = [train_audited(config, data, points, CANARIES) for config in configs]
     return dict(zip(modes, found, strict=True))
 
 
@@ -91,14 +91,14 @@ def test_an_interrupted_audit_goes_on(results, digits, mode, tmp_path, monkeypat
         saved(self, *content)
         raise KeyboardInterrupt
 
-    given = {"checkpoint": Checkpoint(tmp_path / "state"), "save_every": 25, "canaries": CANARIES}
+    given = {"checkpoint": Checkpoint(tmp_path / "state"), "save_every": 25}
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "save", once)
         with pytest.raises(KeyboardInterrupt):
-            train(config, data, points, **given)
+            train_audited(config, data, points, CANARIES, **given)
     with pytest.raises(ValueError, match="checkpoint must be of this training"):
-        train(config, data, points, **(given | {"canaries": None}))
-    again = train(config, data, points, **given).canaries
+        train(config, data, points, **given)
+    again = train_audited(config, data, points, CANARIES, **given).canaries
     assert (again.known == results[mode].canaries.known).all()
     assert audited(again) == audited(results[mode].canaries)
 

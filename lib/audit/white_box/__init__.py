@@ -5,7 +5,7 @@ than the clipping norm.  A fair coin decides whether it is in; if so, it takes p
 samples as any record does.  The auditor reads, in each step, how far the noisy sum reaches along
 each direction.  Directions are orthogonal, so that thousands of canaries share one training.
 
-:func:`lib.training.train` puts them into the book's own training runs,
+:func:`lib.training.train_audited` puts them into the book's own training runs,
 :class:`lib.training.OpacusCanaries` into those that Opacus makes, and :func:`canary_scores` reads
 the noisy sums of any other loop.  :func:`statements` says what the scores show, by what hypothesis.
 """

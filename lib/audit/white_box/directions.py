@@ -90,7 +90,7 @@ class GradientCanaries:
     >>> from lib.audit.white_box import GradientCanaries
     >>> canaries = GradientCanaries(number=100, seed=1)
     >>> canaries.directions(26_010).places.shape, int(canaries.coins().sum())
-    ((100, 1), 50)
+    ((100, 1), 51)
     """
 
     number: int
