@@ -127,13 +127,13 @@ def step_audit(
     -----
     *On the mechanism's form*: along a direction a step shows noise that is normal, fresh, and alike
     in all directions and steps, and c clipping norms more if the canary takes part, which it does
-    with probability q.  The likelihood is then one of a binomial number and of normal variables
-    with one variance: limits of q are Clopper and Pearson's, of the standard deviation sigma those
-    of chi-squared, of c those of Student.  Each of the three one-sided limits that epsilon needs
-    fails with probability (1 - level) / 3 at most, so that epsilon_of(q, sigma / c, steps) is a
-    lower bound at the level.  The form itself is tested by `p_sampling` and `p_fresh`, not proven:
-    noise that depends on the data along no canary's direction, or that repeats after two steps, is
-    not seen.
+    with probability q.  The likelihood is then one of a binomial number and of normal variables:
+    limits of q are Clopper and Pearson's, of the standard deviation sigma those of chi-squared
+    where no canary takes part, of c those of Student where one does.  Each of the three one-sided
+    limits that epsilon needs fails with probability (1 - level) / 3 at most, so that
+    epsilon_of(q, sigma / c, steps) is a lower bound at the level.  The form itself is tested by
+    `p_sampling` and `p_fresh`, not proven: noise that depends on the data along no canary's
+    direction, or that repeats after two steps, is not seen.
 
     Examples
     --------
@@ -171,17 +171,17 @@ def step_audit(
         )
     tails = (1 - level) / 3, (1 - level) / 2
     mean = counts.with_sum / took
-    # The noise has mean 0 by the mechanism's form; where canaries take part a mean is estimated.
-    freedom = counts.without_number + took - 1
-    squares = counts.without_squares + max(0.0, counts.with_squares - took * mean**2)
-    error = math.sqrt(squares / freedom / took)
+    # The noise is read where no canary takes part: what one adds may differ, if clipping fails.
+    freedom, squares = counts.without_number, counts.without_squares
+    spread = max(0.0, counts.with_squares - took * mean**2) / (took - 1)
+    error = math.sqrt(spread / took)
 
     def noise(tail: float, upper: bool) -> float:
         at = stats.chi2.ppf(tail, freedom) if upper else stats.chi2.isf(tail, freedom)
         return math.sqrt(squares / at)
 
     def norm(tail: float, sign: int) -> float:
-        return float(mean + sign * stats.t.isf(tail, freedom) * error)
+        return float(mean + sign * stats.t.isf(tail, took - 1) * error)
 
     def rate(tail: float, upper: bool) -> float:
         if upper:
