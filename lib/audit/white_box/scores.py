@@ -53,11 +53,6 @@ class CanaryScores:
     steps: int
     counts: StepCounts | None = None
 
-    @property
-    def best(self) -> npt.NDArray[np.float64]:
-        """Of the stronger adversary that there is."""
-        return self.released if self.known is None else self.known
-
 
 class CanaryRecorder:
     """Adds up, step by step, what noisy sums say about canaries.

@@ -29,7 +29,8 @@ class InsideTraining(OnData):
     """One training run with gradient canaries, as a job.
 
     The metrics of the outcome: ``known`` and ``released``, the statements of the two adversaries as
-    mappings; ``steps``, the audit by single steps; ``accuracy`` on the test points.
+    mappings; ``single``, the audit by single steps, whose ``bound`` is not called epsilon, as that
+    is rounded up where a job is private; ``accuracy`` on the test points.
     """
 
     config: TrainingConfig
@@ -50,7 +51,8 @@ class InsideTraining(OnData):
             for who in ("known", "released")
         }
         steps = step_audit(scores.counts, scores.coins, accountant, self.level)
-        metrics |= {"steps": asdict(steps), "accuracy": result.accuracy(loaded.labels)}
+        single = {"bound" if name == "epsilon" else name: v for name, v in asdict(steps).items()}
+        metrics |= {"single": single, "accuracy": result.accuracy(loaded.labels)}
         metrics["training_seconds"] = result.seconds
         return Outcome({"coins": scores.coins}, metrics)
 
@@ -81,7 +83,7 @@ def inside_one_run(
         if name in ("one_run", "family"):
             family = "gaussian" if name == "family" else None
             most = max(one_run_epsilon(n, n, canaries, delta, each, family=family) for n in made)
-        known = metrics["steps"]["epsilon"] if name == "steps" else metrics["known"][name]
+        known = metrics["single"]["bound"] if name == "steps" else metrics["known"][name]
         released = float("nan") if name == "steps" else metrics["released"][name]
         rows.append((name, rests_on, float(known), float(released), most))
     table = pd.DataFrame(rows, columns=["statement", "rests on", "known", "released", "could show"])
