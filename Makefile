@@ -33,11 +33,19 @@ help:
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
 	@echo "  PROFILE=quick|standard|gpu chooses the parameters (now: $(PROFILE))"
 
+# Programs of a checkout that was moved name the old place, and a Python that is gone leaves dangling
+# links: such an environment is made anew. A link to one elsewhere is its owner's.
+SOUND := $(shell $(BIN)/python -c '' 2>/dev/null && { test -L $(VENV) || \
+	grep -qsF "$$(pwd -P)/$(BIN)/python" $(BIN)/pip; } && echo yes)
+ifneq ($(SOUND),yes)
+.PHONY: $(READY)
+endif
+
 # torch is looked up first in an environment that has it (TORCH_INDEX, see the README). Bytecode is
 # made on all cores, where pip takes one for more than half a minute; some files are only templates.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"error: Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test "$(SOUND)" = yes || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --no-compile $(if $(TORCH_INDEX),--index-url "$$TORCH_INDEX") torch==2.13.0
 	$(BIN)/python -m pip install --quiet --no-compile -r requirements.txt
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true

@@ -1,8 +1,3 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # Auditing trainings: what an audit can see
 #

@@ -1,8 +1,3 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # Label-DP canaries: ALIBI and PATE under attack
 #

@@ -1,8 +1,3 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #

@@ -1,8 +1,3 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # How far a counterfactual score can be trusted
 #

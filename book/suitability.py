@@ -1,8 +1,3 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # Suitability filters: may this model be used on that data?
 #

@@ -1,20 +1,16 @@
-# ---
-# jupyter:
-#   kernelspec: {name: python3, display_name: Python 3, language: python}
-# ---
-
 # %% [markdown]
 # # Your own model
 #
 # What can the methods of this book say about a model that *you* have? Neither the model nor its
-# data are needed, only what it said: logits and labels, where it abstained, what a membership
-# attack thinks of its training points. All of it goes into one file. This chapter reads that file,
-# runs every analysis that it allows, and says which ones it skips and what they lack.
+# data are needed, only what it said: labels and probabilities, where it abstained, what a
+# membership attack thinks of its training points. All of it goes into one file. This chapter reads
+# that file, runs every analysis that it allows, and says which ones it skips and what they lack.
 #
 # ```sh
+# python -m lib.report --example --out report.html  # an example, and one page to hand on
+# python -m lib.report my.csv --out report.html     # your own file
+# python -m lib.report my.csv --check               # how it is read, and what is missing
 # papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
-# python -m lib.report my.npz --out report.html    # one page to hand on, without a notebook
-# python -m lib.report my.npz --check         # what is missing?
 # ```
 #
 # What is no column is a parameter: the acceptable drop `margin`, the accuracy `target` to reach by
@@ -25,7 +21,7 @@
 # tables as CSV and all figures as SVG. Without a file the page is about an example, as here.
 
 # %% tags=["parameters", "hide-input"]
-predictions: str = ""  # any NPZ or CSV file of your model's predictions; empty: an example
+predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
 out: str = ""  # any folder for tables (CSV) and figures (SVG), or a name in .html; empty: none
 alpha: float = 0.05  # (0, 0.5) intervals: level 1 - alpha, of suitability 1 - 2 alpha; tests: alpha
 margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user's data
@@ -34,6 +30,7 @@ delta: float = 1e-5  # [0, 1) of the audit, if the file states none
 learner: str = "forest"  # {forest, linear, super} of the counterfactual estimates
 seed: int = 0  # [0, 1000000] of folds, halves, the order of equal scores and the example
 audit_design: str = "one run"  # {one run, independent} how the membership scores came about
+drawn_files: int = 10  # [2, 1000] simulated files for each way to abstain
 
 # %% tags=["hide-input"]
 from lib.book.session import open_chapter
@@ -70,10 +67,22 @@ else:
 # %% [markdown]
 # ## What the file may hold
 #
-# An NPZ file holds arrays, a CSV file one row per example, whose column `part` says `holdout`,
-# `test`, `user`, `member` or `nonmember`; cells that a part has no use for are empty. Leave out
-# what you do not have: each analysis runs if what it needs is there. Other names are refused, and
-# so is anything that would have to be unpickled.
+# Most files can stay as they are: CSV, TSV, JSON lines, Parquet, Feather, NPZ or NPY, and from
+# Python `lib.report.report(frame)`. The columns are found by their names and by what they hold:
+# one a class, such as `p_cat` and `p_dog`, with probabilities, their logarithms, logits or
+# percentages; one probability or logit of the second class; a prediction with its confidence, or
+# alone; several models side by side. Labels may be words, numbers from 0 or 1, or one-hot. A
+# column `split` or `part` says `val`, `test` or `production`; without one all rows are test data.
+# A column such as `patient_id` makes intervals count patients instead of rows.
+#
+# The first lines of a report say what was taken for what. If two readings are possible the report
+# stops and shows both, with their accuracy: `--map label=class,probabilities=P(*)` says which.
+# Nothing that would have to be unpickled is read.
+#
+# The report's own format has room for everything. An NPZ file holds arrays, a CSV file one row per
+# example, whose column `part` also says `holdout`, `user`, `member` or `nonmember`; cells that a
+# part has no use for are empty. Leave out what you do not have: each analysis runs if what it
+# needs is there.
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -105,7 +114,7 @@ chapter.table(
 Markdown(f"```python\n{report.example_source('tables')}```")
 
 # %% [markdown]
-# If you have probabilities alone, give their logarithms (for 0 that of a tiny number). Nothing but
+# Of probabilities the logarithms are taken, and the report says so. Nothing but
 # signals that look at the height of logits, such as their mean, says less then.
 
 # %% tags=["hide-input"]
@@ -177,14 +186,14 @@ if out:
 #
 # | it begins | since | do this |
 # |---|---|---|
-# | SUITABLE | labels of user rows show it too | use the model there |
+# | SUITABLE by the labelled user rows | labels show it | use the model there |
 # | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
 # | UNCONFIRMED | the estimates show it, but signals have moved | first label user rows at random |
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
-# | UNSUITABLE | labels show a drop beyond the margin | do not use it there |
+# | UNSUITABLE by the labelled user rows | labels show too large a drop | do not use it there |
 #
-# A sentence that begins *But the labelled user rows* says that labels and estimates disagree: then
-# do what the one says that was to decide.
+# Where user and test rows have labels, these decide, and a verdict says so: *by the labelled user
+# rows*. What the estimates alone would say stands beneath.
 #
 # A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
 # verdict names: its level allows for that choice. For the user's data it needs labelled user rows
@@ -196,6 +205,15 @@ if out:
 #
 # Next come the analyses of this file one by one, what to collect next, and how to write the file.
 #
+# ## Accuracy and calibration
+#
+# Is the model better than always answering the commonest class, also class by class? Is it as often
+# right as it is sure?
+
+# %% tags=["hide-input"]
+report.show(chapter, found, "quality")
+
+# %% [markdown]
 # ## Selective classification
 #
 # How accurate is the model, and how much more so if it answers only where it is sure? A coverage
@@ -258,13 +276,12 @@ report.show(chapter, found, "counterfactual")
 # at a confidence, or follow a feature.
 
 # %% tags=["hide-input"]
-files = 50
-drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=files, seed=seed)
+drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=drawn_files, seed=seed)
 chapter.table(
     drawn.rename(columns={"points": "with an estimate"}),
     "drawn_abstention",
     "Fraction of reports that give an estimate, coverage of its 95% interval with an interval of "
-    f"its own, and mean width, by what the propensity depends on; {files} files each",
+    f"its own, and mean width, by what the propensity depends on; {drawn_files} files each",
     {"with an estimate": ".2f"} | dict.fromkeys(["coverage", "low", "high", "width"], ".3f"),
     aside=True,
 )

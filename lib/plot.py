@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -66,6 +65,8 @@ def style() -> Iterator[None]:
     ...     print(plt.rcParams["font.size"])
     11.0
     """
+    import seaborn as sns  # here: it takes half a second, which a command without a figure saves
+
     with sns.axes_style("ticks"), plt.rc_context(_RC):
         yield
 

@@ -78,12 +78,12 @@ LONGEST = (
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
     "audit/test_jax_privacy.py",
+    "audit/test_planning.py",
     "counterfactual/test_doubleml.py",
     "counterfactual/test_learners.py",
-    "training/test_fixmatch.py",
-    "training/test_memory.py",
+    "privacy/test_accountants.py",
 )
-FAST = ("audit", "counterfactual", "privacy", "selective", "suitability", "training")
+FAST = ("audit", "counterfactual", "privacy", "selective", "suitability")
 WRITTEN = ("browser", "data", "long")  # marks that the file itself writes, if it has them
 
 if WORKER:

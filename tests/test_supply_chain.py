@@ -15,6 +15,17 @@ WRITES = {
     ("publish", "notebooks"): {"contents"},
     ("update", "propose"): {"contents", "pull-requests"},
 }
+#: The first version of each action for Node 24: since September 2026 runners no longer have Node 20
+#: (GitHub's changelog, 2025-09-19: deprecation of Node 20 on GitHub Actions runners).
+NODE_24 = {
+    "checkout": 5,
+    "configure-pages": 6,
+    "deploy-pages": 5,
+    "download-artifact": 7,
+    "setup-python": 6,
+    "upload-artifact": 6,
+    "upload-pages-artifact": 5,
+}
 #: Actions that jobs which may write may use: none of them runs what a package brought.
 PLAIN = {"checkout", "download-artifact", "deploy-pages"}
 
@@ -81,7 +92,15 @@ def test_only_actions_of_github_by_their_commit(workflows):
     for path in WORKFLOWS:
         for line in path.read_text(encoding="utf-8").splitlines():
             if "uses: actions/" in line:
-                assert re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), (path.name, line)
+                found = re.search(r"actions/([\w-]+)@[0-9a-f]{40} # v(\d+)\.\d+\.\d+$", line)
+                assert found, (path.name, line)
+                assert int(found[2]) >= NODE_24[found[1]], (path.name, line)
+
+
+def test_somebody_looks_for_newer_actions():
+    settings = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))
+    (update,) = settings["updates"]
+    assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
 
 
 def test_no_checkout_leaves_a_token_behind(workflows):

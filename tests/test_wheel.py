@@ -108,8 +108,10 @@ def test_it_holds_the_package_data(installed):
     for name in ("data/registry.yml", "book/static/companion.css"):
         assert (installed / "lib" / name).is_file(), name
     checkout = {
-        p.relative_to(ROOT / "lib")
-        for kind in ("css", "js", "yml", "txt")
-        for p in (ROOT / "lib").rglob(f"*.{kind}")
+        path.relative_to(ROOT)
+        for path in (ROOT / "lib").rglob("*.*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {p for p in checkout if not (installed / "lib" / p).is_file()} == set()
+    assert {path for path in checkout if not (installed / path).is_file()} == set()
+    parts = {path.name.partition("-")[0] for path in installed.iterdir()}
+    assert parts == {"lib", "abstention_privacy_companion"}  # no tests, no book

@@ -2,8 +2,9 @@
 
 A chapter is executed again when anything that can change a number has changed: its code cells, its
 parameters and the files that they name, the code of ``lib`` that it imports, directly or not, or
-that executes it, the data it asked for, the claims it settles, Python or an installed package.
-Prose, recorded runs and what the site looks like are no part of the key.
+that executes it, the data it asked for, the claims it settles, Python or a package that this
+project requires.  Prose, comments and docstrings of ``lib``, recorded runs and what the site looks
+like are no part of the key.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,
@@ -41,7 +42,7 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import audit_verdicts, read_claims
-from lib.book.notebooks import VALUE_MIME, given_value
+from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
 from lib.book.site import svg_of
@@ -57,7 +58,9 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
+from lib.runs.files import kept_folder
 from lib.runs.imports import needed_by
+from lib.runs.provenance import required_versions
 
 TABLE_MIME = "application/vnd.companion.table+json"
 FIGURE_MIME = "application/vnd.companion.figure+json"
@@ -76,7 +79,7 @@ PARTS = {
     PARAMETERS_MIME: ("parameters",),
 }
 OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
-_FORMAT = 6  # of the cached files
+_FORMAT = 7  # of the cached files
 #: Of parameters, claims, records, data: each says itself what is wrong.
 USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -113,8 +116,8 @@ class Executed:
     def _outputs(self, mime: str) -> Iterator[dict[str, Any]]:
         for cell in self.cells:
             for output in cell["outputs"]:
-                if mime in output.get("data", {}):
-                    yield output["data"]
+                if mime in (bundle := bundle_of(output)):
+                    yield bundle
 
     def _payloads(self, mime: str) -> Iterator[dict[str, Any]]:
         return (output[mime] for output in self._outputs(mime))
@@ -175,7 +178,7 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     found = []
     for output in cell["outputs"]:
-        data = output.get("data", {})
+        data = bundle_of(output)
         mime = next((mime for mime in PARTS if mime in data), "")
         if mime and "text/plain" in data:  # the verdicts on cells of a table only stand beside it
             kind, *keys = PARTS[mime]
@@ -285,7 +288,12 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = fingerprint(inputs), _store(path)
-    store.mkdir(parents=True, exist_ok=True)
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"{error}: COMPANION_CACHE may name a folder that can be written"
+        ) from None
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
         states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
@@ -353,7 +361,7 @@ def _inputs(
         "lib": _needed(code_cells(notebook)),
         "claims": [repr(c) for c in claims.values() if c.chapter == chapter],
         "python": python_version(),
-        "packages": package_versions(),
+        "packages": required_versions(),
     }
     return notebook, parameters, inputs
 
@@ -368,7 +376,7 @@ def _needed(cells: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _store(path: Path) -> Path:
-    return book_of(path).parent / ".cache" / "book" / path.stem
+    return kept_folder(book_of(path).parent, "book") / path.stem
 
 
 def entry_file(path: Path, key: str) -> Path:

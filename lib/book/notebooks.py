@@ -14,11 +14,13 @@ from typing import Any
 
 import nbformat
 
+from lib.book.chapters import read_chapter
 from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
 VALUE = re.compile(r"\{value\}`([^`]+)`")
-#: Metadata of a notebook (its page) and of a cell (the chapter's text, and what was shown for it).
+#: Metadata of a notebook (its page and values), of a cell (the chapter's text, and what was shown
+#: for it) and of an output (what it is to a page, by a key of its own for each kind).
 MINE = "companion"
 #: In the place of a figure that the site shows before the cell that makes it.
 _BELOW = "*(The figure stands below, where it is made.)*"
@@ -190,7 +192,8 @@ def whole(
 ) -> nbformat.NotebookNode:
     """Make a notebook readable by itself, and keep the chapter's own text in it.
 
-    `resolve` gives the text of a quoted value, ``chapter.name:format``.
+    `resolve` gives the text of a quoted value, ``chapter.name:format``.  Outputs that show nothing,
+    of which viewers warn, are left out; the values among them are kept with the notebook.
     """
     prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
     written = [_written(cell) for cell in prose]
@@ -201,8 +204,35 @@ def whole(
         cell.metadata.pop(MINE, None)
         if shown != text:
             cell.metadata[MINE] = {"text": text, "shown": shown}
-    notebook.metadata[MINE] = {"page": around.page}
+    notebook.metadata[MINE] = {"page": around.page, "values": _sent_values(notebook)}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]
     return notebook
+
+
+def executed_notebook(text: str, cells: Iterable[Mapping[str, Any]]) -> nbformat.NotebookNode:
+    """A chapter with its executed code cells, that which papermill injected among them."""
+    notebook, pending, merged = read_chapter(text), list(cells), []
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            merged.append(cell)
+            continue
+        merged.append(_executed(pending.pop(0), cell["id"]))
+        if pending and "injected-parameters" in pending[0]["tags"]:
+            merged.append(_executed(pending.pop(0), "injected-parameters"))
+    notebook.cells = merged
+    return notebook
+
+
+def _executed(cell: Mapping[str, Any], cell_id: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_code_cell(
+        cell["source"],
+        id=cell_id,
+        outputs=[nbformat.from_dict(output) for output in cell["outputs"]],
+        execution_count=cell["execution_count"],
+        metadata={"tags": cell["tags"]},
+    )
 
 
 def _written(cell: Mapping[str, Any]) -> str:
@@ -216,14 +246,26 @@ def as_written(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = _written(cell)
+    notebook.metadata.get(MINE, {}).pop("values", None)
     return notebook
 
 
 def own_values(notebook: nbformat.NotebookNode) -> dict[str, Any]:
-    """The values that the outputs of an executed notebook hold, by name."""
+    """The values that an executed notebook holds, by name."""
+    return {name: given_value(value) for name, value in _sent_values(notebook).items()}
+
+
+def _sent_values(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """The values of the outputs, or those kept with the notebook, as JSON has them."""
     cells = (cell for cell in notebook.cells if cell.cell_type == "code")
-    shown = (output.get("data", {}).get(VALUE_MIME) for cell in cells for output in cell.outputs)
-    return {one["name"]: given_value(one["value"]) for one in shown if one}
+    shown = (bundle_of(output).get(VALUE_MIME) for cell in cells for output in cell.outputs)
+    kept = notebook.metadata.get(MINE, {}).get("values", {})
+    return {**kept, **{one["name"]: one["value"] for one in shown if one}}
+
+
+def bundle_of(output: Mapping[str, Any]) -> dict[str, Any]:
+    """What an output shows and, from its metadata, what it is to a page, by kind."""
+    return {**output.get("data", {}), **output.get("metadata", {}).get(MINE, {})}
 
 
 def given_value(value: Any) -> Any:
@@ -250,7 +292,19 @@ def with_own_values(text: str, book: Path, site: str) -> str:
         return formatted(values[name], spec) if name in values else NONE
 
     whole(notebook, resolve, surroundings(book, page, site))
+    _name_the_error(notebook)
     return nbformat.writes(notebook)
+
+
+def _name_the_error(notebook: nbformat.NotebookNode) -> None:
+    """Add to papermill's mark at the top what went wrong in the cell that it leads to."""
+    first = notebook.cells[0] if notebook.cells else {}
+    if "papermill-error-cell-tag" not in first.get("metadata", {}).get("tags", []):
+        return
+    outputs = (out for c in notebook.cells if c.cell_type == "code" for out in c.outputs)
+    error = next((out for out in outputs if out.output_type == "error"), None)
+    if error is not None and (said := f"{error.ename}: {error.evalue}") not in first.source:
+        first.source += f"\n\n```\n{said}\n```"
 
 
 def _recorded(book: Path, chapter: str, run: str) -> Mapping[str, Any]:

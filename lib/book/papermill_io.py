@@ -9,13 +9,16 @@ it.  So here, where every papermill of this environment comes by, names and valu
 before a cell is made of them, and YAML is read as strictly as the book's own.
 """
 
+import binascii
 import functools
 import keyword
 import os
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 #: What IPython and a chapter's first cell need to find as it is; names with ``_`` are IPython's.
@@ -51,7 +54,7 @@ class _ChapterHandler:
         from lib.book.chapters import book_of, read_chapter
         from lib.book.notebooks import MINE
 
-        notebook, whole = read_chapter(self._local.read(path)), Path(path).absolute()
+        notebook, whole = read_chapter(self._local.read(path)), Path(os.path.abspath(path))
         book = book_of(whole)
         if (book / "_toc.yml").exists():
             _use_book(book)
@@ -60,7 +63,11 @@ class _ChapterHandler:
         return nbformat.writes(notebook)
 
     def write(self, buf: str, path: str) -> None:
-        """Write a notebook's JSON, readable by itself."""
+        """Write a notebook's JSON, readable by itself; never over a chapter."""
+        if path.endswith(".py"):
+            from lib.book.execute import BuildError
+
+            raise BuildError(f"output = {path!r} must end in .ipynb: it gets a notebook")
         self._local.write(_whole(buf) if path.endswith(".ipynb") else buf, path)
 
     @functools.cached_property
@@ -179,9 +186,67 @@ def _guard_papermill() -> None:
     def loader(stream: Any) -> Any:
         from lib.data.untrusted import strict
 
-        return strict(plain)(stream)
+        class Mapped(strict(plain)):
+            def get_single_data(self) -> Any:
+                found = super().get_single_data()
+                if not isinstance(found, dict | None):
+                    _refuse(f"parameters must be like `margin: 0.01`, got {type(found).__name__}")
+                return found
+
+        return Mapped(stream)
 
     iorw.NoDatesSafeLoader = loader
 
 
+def _refuse(why: str) -> None:
+    from lib.book.parameters import ParameterError
+
+    raise ParameterError(why)
+
+
+# ---------------------------------------------------------------------- what went wrong
+
+
+def _on_the_command_line() -> bool:
+    """Whether this process is papermill's command, or ``python -m papermill``."""
+    command = Path(sys.argv[0] if sys.argv else "")
+    return "papermill" in (command.stem, command.name == "__main__.py" and command.parent.name)
+
+
+def _tell(kind: type, error: BaseException, trace: TracebackType | None) -> None:
+    """Say in the first line what went wrong; after it come frames of the cell that failed, if any.
+
+    papermill's own frames would bury it, and tell its users nothing.
+    """
+    import yaml
+    from nbformat.reader import NotJSONError
+    from papermill.exceptions import PapermillExecutionError, strip_color
+
+    from lib.book.execute import BuildError
+    from lib.book.parameters import ParameterError
+
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
+        error = ParameterError(f"no YAML at line {line}, column {column}: {error.problem}")
+    if isinstance(error, binascii.Error):
+        error = ParameterError(f"what follows -b must be YAML in base64: {error}")
+    if isinstance(error, PapermillExecutionError):
+        said = f"{error.ename}: {error.evalue}"
+        frames = strip_color("\n".join(error.traceback)).strip()
+        print(f"error in cell [{error.exec_count}]: {said}", file=sys.stderr)
+        if frames != said.strip():
+            print(frames, file=sys.stderr)
+        return
+    print(f"error: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+    if not isinstance(error, (BuildError, NotJSONError, OSError, ParameterError, yaml.YAMLError)):
+        _usual(kind, error, trace)
+
+
+def _hook(kind: type, error: BaseException, trace: TracebackType | None) -> None:
+    ours = _on_the_command_line() and isinstance(error, Exception)
+    (_tell if ours else _usual)(kind, error, trace)
+
+
+_usual = sys.excepthook
+sys.excepthook = _hook
 _guard_papermill()

@@ -13,20 +13,22 @@ from IPython import get_ipython
 from IPython.display import display
 
 import lib
-from lib.book.chapters import chapter_files, declared_parameters, read_chapter, reproducing
+from lib.book.chapters import book_of, chapter_files, declared_parameters, read_chapter, reproducing
 from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
 from lib.book.evidence import Evidence
 from lib.book.execute import (
     CELLS_MIME,
     FIGURE_MIME,
     NOTE_MIME,
+    OWN_MIMES,
     PARAMETERS_MIME,
     TABLE_MIME,
     USED_MIME,
     VALUE_MIME,
     VERDICT_MIME,
 )
-from lib.book.parameters import Parameter, parse_parameters, validate_parameters
+from lib.book.notebooks import MINE
+from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.book.render import (
     LONGEST,
     csv_link,
@@ -73,22 +75,29 @@ def open_chapter(name: str, namespace: dict[str, Any]) -> "Chapter":
     """
     os.environ.setdefault(PUBLIC, "1")  # chapters read public data alone: runs may say all
     check_cluster()
-    declared, injected = _declared_here(name, namespace)
+    book = book_folder(name, namespace.get("__file__", ""))
+    if not any((book / file).exists() for file in ("_toc.yml", "claims.yml", f"{name}.py")):
+        raise ParameterError(
+            f"the book of chapter {name} is not here: start in its folder or below, or set"
+            " COMPANION_BOOK to its folder `book`"
+        )
+    declared, injected = _declared_here(name, namespace, book)
     given = {p.name: namespace[p.name] for p in declared if p.name in namespace}
     given |= {n: namespace.get(n) for n in injected}
     parameters = validate_parameters(declared, given)
     namespace.update(parameters)
-    chapter = Chapter(name, declared, parameters)
+    chapter = Chapter(name, declared, parameters, book)
     chapter.show_parameters()
     return chapter
 
 
 def _declared_here(
-    name: str, namespace: Mapping[str, Any]
+    name: str, namespace: Mapping[str, Any], book: Path
 ) -> tuple[tuple[Parameter, ...], list[str]]:
     """Declarations of the running notebook and the names that papermill injected.
 
-    Who runs cells and keeps no history of them, as nbval does, gets those of the chapter's file.
+    Who runs cells and keeps no history of them, as nbval does, gets those of the chapter's file;
+    injected are then all plain values that the notebook has so far.
     """
     shell = get_ipython()
     if shell is None:
@@ -99,11 +108,17 @@ def _declared_here(
             after = history[len(history) - back :]
             injected = [c for c in after if c.lstrip().startswith("# Parameters")]
             return parse_parameters(source), [n for c in injected for n in _assigned(c)]
-    book = book_folder(name)
     listed = chapter_files(book) if (book / "_toc.yml").exists() else {}
     if history or name not in listed:
         return (), []
-    return declared_parameters(read_chapter(listed[name].read_text(encoding="utf-8"))), []
+    declared = declared_parameters(read_chapter(listed[name].read_text(encoding="utf-8")))
+    names = {*namespace} - {*shell.user_ns_hidden}
+    return declared, [n for n in sorted(names) if n[0] != "_" and _is_plain(namespace[n])]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter could have the value."""
+    return value is None or isinstance(value, bool | int | float | str | list | dict)
 
 
 def _only_annotated(source: str) -> bool:
@@ -119,14 +134,16 @@ def _assigned(source: str) -> list[str]:
     return [t.id for node in nodes for t in node.targets if isinstance(t, ast.Name)]
 
 
-def book_folder(chapter: str) -> Path:
+def book_folder(chapter: str, script: str = "") -> Path:
     """Where claims and records of a chapter lie.
 
-    The build and papermill say so; else it is the book beside ``lib``, or one in the working
-    folder or above, whichever has the chapter.
+    The build and papermill say so; else it is the book of the script that is run, or the one beside
+    ``lib``, or one in the working folder or above, whichever has the chapter.
     """
     if told := os.environ.get("COMPANION_BOOK"):
         return Path(told)
+    if script:
+        return book_of(Path(script).absolute())
     here = Path.cwd()
     roots = [Path(lib.__file__).parents[1], here, *here.parents]
     books = [root / "book" for root in roots if (root / "book" / "_toc.yml").exists()]
@@ -148,13 +165,12 @@ class Chapter:
     """
 
     def __init__(
-        self, name: str, declared: tuple[Parameter, ...], parameters: dict[str, Any]
+        self, name: str, declared: tuple[Parameter, ...], parameters: dict[str, Any], book: Path
     ) -> None:
         self.name = name
         self.parameters = parameters
         self._used: dict[str, Any] = {}
         self._declared = declared
-        book = book_folder(name)
         self._params_folder = book.parent / "params"
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
@@ -465,6 +481,9 @@ class Chapter:
 
 def _display(bundle: dict[str, Any]) -> None:
     if get_ipython() is not None:
-        display(bundle, raw=True)
+        # In metadata nbval compares nothing: exact numbers differ in their last bits elsewhere.
+        own = {kind: about for kind, about in bundle.items() if kind in OWN_MIMES}
+        seen = {kind: shown for kind, shown in bundle.items() if kind not in own}
+        display(seen, raw=True, metadata={MINE: own} if own else {})
     elif "text/plain" in bundle:  # run as a script
         print(bundle["text/plain"])

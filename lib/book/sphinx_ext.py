@@ -4,13 +4,11 @@ Chapters are executed (or found in the cache) when Sphinx starts, before anythin
 read or written: a failing cell therefore leaves the previous site as it was.
 """
 
-import hashlib
 import html
 import os
 import re
 import shutil
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +29,14 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.notebooks import quoted_figures, quoted_values, shown_first, surroundings, whole
+from lib.book.notebooks import (
+    executed_notebook,
+    quoted_figures,
+    quoted_values,
+    shown_first,
+    surroundings,
+    whole,
+)
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records, repository
 from lib.book.render import (
@@ -62,9 +67,9 @@ from lib.book.site import (
     with_arxiv,
     with_cards,
 )
-from lib.book.unchanged import forget, is_damaged, leave_note
+from lib.book.unchanged import forget, is_damaged, leave_note, state_of_pages, state_of_writers
 from lib.book.words import formatted
-from lib.runs import code_fingerprint, fingerprint
+from lib.runs import fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -74,20 +79,15 @@ _STATIC = Path(lib.__file__).parent / "book" / "static"
 _pages_by_text: dict[str, Page] = {}
 
 
-def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
-    """Combine a chapter's prose with the outputs of one run (MyST-NB's reader).
-
-    It is that which the page shows, or this build if `own` asks for it.
-    """
+def read_executed(text: str) -> nbformat.NotebookNode:
+    """Combine a chapter's prose with the outputs that its page shows (MyST-NB's reader)."""
     notebook = read_chapter(text)
     if text not in _pages_by_text:
         raise ExtensionError("a .py file in the book that _toc.yml does not list as a chapter")
     page = _pages_by_text[text]
     done = page.done
-    if own:
-        page = replace(page, build=True)
     merged, pending = [], list(done.cells)
-    above = set() if own else shown_first(notebook)
+    above = shown_first(notebook)
     for cell in notebook.cells:
         if cell.cell_type != "code":
             merged.append(cell)
@@ -100,11 +100,10 @@ def read_executed(text: str, own: bool = False) -> nbformat.NotebookNode:
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
         merged.append(_code_cell(executed, cell["id"], page, above))
-        if not own:
-            merged[-1].metadata |= folding(executed["source"], executed["tags"])
-            if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
-                merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
-            merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
+        merged[-1].metadata |= folding(executed["source"], executed["tags"])
+        if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
+            merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
+        merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
     notebook.cells = merged
     return notebook
 
@@ -137,7 +136,8 @@ def _code_cell(
         if "text/html" in data:
             data["text/html"] = minify_svg(data["text/html"])
         if data.get("text/html") != "":
-            outputs.append(nbformat.from_dict(output | ({"data": data} if data else {})))
+            seen = {"data": data, "metadata": {}} if data else {}
+            outputs.append(nbformat.from_dict(output | seen))
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
@@ -315,6 +315,9 @@ def _lock(app: Sphinx, config: Any) -> None:
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
+    if "external_toc_path" in config:  # one of its own for each spelling of the folder
+        toc = Path(app.srcdir, config.external_toc_path)
+        config.external_toc_path = str(toc.resolve())
     config.html_static_path.append(str(_STATIC))
     config.templates_path.append(str(_STATIC.parent / "templates"))
     parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
@@ -378,7 +381,7 @@ def _shows_build() -> bool:
 
 
 def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> list[str]:
-    """Read every page anew when any chapter's result, a claim, a record or ``lib`` has changed.
+    """Read every page anew when a chapter's result, a claim, a record or what writes them changed.
 
     Pages quote each other's values, so no page can be told apart as untouched; the
     same holds after a build that was interrupted while it wrote pages.
@@ -395,7 +398,7 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
             },
             "repository": app.companion_repository,
             # What a page says in HTML of its own leads to others by the builder's addresses.
-            "site": [app.config.html_baseurl, code_fingerprint(), app.builder.name],
+            "site": [app.config.html_baseurl, state_of_writers(), app.builder.name],
         }
     )
     unfinished = _unfinished(app)
@@ -405,10 +408,9 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
     # By content: Sphinx sees only files that are newer than when it read them, and a restored one
     # may be older.
     before = getattr(env, "companion_sources", {})
-    env.companion_sources = {
-        name: hashlib.sha256(Path(env.doc2path(name)).read_bytes()).hexdigest()
-        for name in sorted(env.found_docs)
-    }
+    env.companion_sources = state_of_pages(
+        {name: Path(env.doc2path(name)) for name in sorted(env.found_docs)}
+    )
     if stale:
         return sorted(env.found_docs)
     return [name for name, digest in env.companion_sources.items() if before.get(name) != digest]
@@ -448,12 +450,16 @@ def _write_redirects(app: Sphinx) -> None:
 
 
 def _write_notebooks(app: Sphinx) -> None:
-    """Executed notebooks, for download and, where the repository is known, for Colab."""
+    """Executed notebooks, for download and, where the repository is known, for Colab.
+
+    As papermill writes them, and what nbval needs to compare them elsewhere.
+    """
     book, folder = Path(app.srcdir), Path(app.outdir) / "notebooks"
     folder.mkdir(exist_ok=True)
     commit = app.companion_commit
     for name, path in chapter_files(book).items():
-        notebook = read_executed(path.read_text(encoding="utf-8"), own=True)
+        cells = app.companion_pages[name].done.cells
+        notebook = executed_notebook(path.read_text(encoding="utf-8"), cells)
         page = path.relative_to(book).with_suffix("").as_posix()
         around = surroundings(book, page, app.config.html_baseurl)
         whole(notebook, partial(_value, app, own=True), around)
@@ -461,6 +467,7 @@ def _write_notebooks(app: Sphinx) -> None:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
         nbformat.write(notebook, folder / f"{name}.ipynb")
+    shutil.copy2(Path(lib.__file__).parent / "book" / "nbval.cfg", folder)
 
 
 def _copy_mathjax(out: Path) -> None:

@@ -7,6 +7,7 @@ files that it made. As long as both are what they were, the site is current.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ import lib
 from lib import data
 from lib.book.execute import USER_ERRORS, Executed, entry_file, named_data, named_files
 from lib.book.records import git_output, repository
-from lib.runs import fingerprint, package_versions, python_version, write_atomic
+from lib.runs import code_fingerprint, fingerprint, python_version, write_atomic
+from lib.runs.imports import needed
+from lib.runs.provenance import required_versions
 
 #: Environment variable that asks a build to leave a note: the state of the sources before it began.
 NOTED = "COMPANION_NOTED"
 _FORMAT = 1
 _MADE = {"_build", "__pycache__", ".ipynb_checkpoints"}  # folders that hold no source
+_SHOWS = re.compile(rb"\bauto(?:data|module|summary)::")  # docstrings, and comments of constants
 # Variables that change neither a number nor a page.
 _ASIDE = {NOTED, "COMPANION_JOBS", "COMPANION_CHECK_FIGURES", "COMPANION_PUBLIC_DATA"}
 
@@ -56,6 +60,24 @@ def state_of_sources(book: Path) -> str:
     return fingerprint(
         {name: [_times(path), path.stat().st_ctime_ns] for name, path in _sources(book).items()}
     )
+
+
+def state_of_writers() -> str:
+    """A hash of what makes pages of their texts: code, style sheets, scripts, templates."""
+    code = needed("lib.book.sphinx_ext").fingerprint(files=True)
+    folder = Path(lib.__file__).parent / "book"
+    files = _files(folder / "static") | _files(folder / "templates")
+    return fingerprint([code, {name: _sha256(path) for name, path in files.items()}])
+
+
+def state_of_pages(pages: Mapping[str, Path]) -> dict[str, str]:
+    """A hash of each page's text, and of all of ``lib`` where it shows docstrings."""
+    code = code_fingerprint()
+    found = {}
+    for name, path in pages.items():
+        text = path.read_bytes()
+        found[name] = hashlib.sha256(text + code.encode() * bool(_SHOWS.search(text))).hexdigest()
+    return found
 
 
 def leave_note(book: Path, out: Path, executed: Mapping[str, Executed]) -> None:
@@ -94,7 +116,7 @@ def _read(out: Path) -> dict[str, Any] | None:
 
 def _source(book: Path, environment: Mapping[str, str]) -> str:
     """A hash of all that a site is made from but data."""
-    files = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in _sources(book).items()}
+    files = {name: _sha256(path) for name, path in _sources(book).items()}
     at = repository(book.parent, environment)
     set_here = {n: v for n, v in environment.items() if n.startswith("COMPANION_")}
     return fingerprint(
@@ -108,7 +130,7 @@ def _source(book: Path, environment: Mapping[str, str]) -> str:
             },
             "repository": [at, git_output(book.parent, "rev-parse", "HEAD") if at else ""],
             "python": python_version(),
-            "packages": package_versions(),
+            "packages": required_versions(),
         }
     )
 
@@ -126,6 +148,10 @@ def _made(book: Path, out: Path, entries: Mapping[str, str]) -> dict[str, Path]:
     """Files that a build leaves: the site, and the executed chapters that it shows."""
     kept = {f"cache/{n}": entry_file(book / f"{n}.py", key) for n, key in entries.items()}
     return kept | _files(out)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -63,16 +63,19 @@ def table_file(name: str, path: Any) -> Path:
 
 def read_npz(
     path: Path,
-    known: Collection[str],
+    known: Collection[str] | None,
     required: Collection[str],
     most_bytes: int = MOST_BYTES,
-    words: Collection[str] = (),
+    words: Collection[str] | None = (),
     least_itemsize: int = 1,
+    left_out: dict[str, str] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
     """Read plain numbers from an NPZ file, and arrays that may be `words`; nothing is unpickled.
 
     What all of them declare is held against the memory before anything is read; integers count
-    for `least_itemsize` bytes at least.
+    for `least_itemsize` bytes at least.  With None for `known` arrays may have any names, for
+    `words` any may be words.  Where `left_out` is given, arrays that cannot be read without
+    unpickling, or hold neither numbers nor words, are left out and named there with the reason.
     """
     what = "an NPZ file"
     try:
@@ -87,7 +90,15 @@ def read_npz(
                 if (total := sum(member.file_size for member in members)) > most_bytes:
                     raise ValueError(f"{path}: {too_large('its arrays', total, most_bytes)}")
                 require_memory(path, total)
-                heads = [_read_head(path, archive, member, words) for member in members]
+                heads, kept = [], []
+                for member in members:
+                    try:
+                        heads.append(_read_head(path, archive, member, words))
+                        kept.append(member)
+                    except _NotPlainError as error:
+                        if left_out is None:
+                            raise ValueError(str(error)) from None
+                        left_out[member.filename.removesuffix(".npy")] = error.reason
                 require_memory(
                     path,
                     sum(
@@ -102,7 +113,7 @@ def read_npz(
                 )
                 return {
                     member.filename.removesuffix(".npy"): _read_array(archive, member)
-                    for member in members
+                    for member in kept
                 }
     except (UnicodeDecodeError, struct.error, OverflowError) as error:
         raise ValueError(f"{path}: expected {what}, found damage: {error}") from None
@@ -157,16 +168,20 @@ def read_plain(
     )
 
 
-def csv_records(path: Path, stream: Any) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: Path, stream: Any, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Go through the rows of a CSV file that have any cell."""
     since = [0]  # characters since the last row, which quotes may spread over lines
-    reader, end = csv.reader(_lines(stream, since), strict=True, skipinitialspace=True), 0
+    options = {"delimiter": delimiter, "strict": True, "skipinitialspace": delimiter != "\t"}
+    reader, end = csv.reader(_lines(stream, since), **options), 0
     try:
         for record in reader:
             since[0] = 0
-            cells = [cell.strip() for cell in record]
-            if any(cells):
-                yield end + 1, cells
+            text = "".join(record)
+            words = text.split(None, 1)
+            if words == [text]:  # nothing to strip, as in most files
+                yield end + 1, record
+            elif words:
+                yield end + 1, [cell.strip() for cell in record]
             end = reader.line_num
     except UnicodeDecodeError as error:
         raise ValueError(
@@ -217,7 +232,11 @@ def _check_arrays(
 ) -> None:
     names = [name.removesuffix(".npy") for name in members]
     for name, member in zip(names, members, strict=True):
-        if name not in known or name == member:
+        if known is None and name != member:
+            pass
+        elif known is None:
+            raise ValueError(f"{path}: members must be arrays, *.npy, got {short(member)}")
+        elif name not in known or name == member:
             raise ValueError(f"{path}: arrays must be of {', '.join(known)}, got {short(member)}")
         if names.count(name) > 1:
             raise ValueError(f"{path}: array {name!r} must be there once, got it more than once")
@@ -228,8 +247,16 @@ def _check_arrays(
             )
 
 
+class _NotPlainError(Exception):
+    """An array that holds neither numbers nor, where they are allowed, words."""
+
+    def __init__(self, text: str, reason: str):
+        super().__init__(text)
+        self.reason = reason
+
+
 def _read_head(
-    path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, words: Collection[str]
+    path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, words: Collection[str] | None
 ) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and type, of which nothing is believed that the array's bytes do not bear out."""
     name = member.filename.removesuffix(".npy")
@@ -239,36 +266,66 @@ def _read_head(
             f"{member.compress_type}"
         )
     with archive.open(member) as whole:
-        stream = io.BytesIO(whole.read(_MOST_HEADER))  # it states its own length
+        head = whole.read(_MOST_HEADER)  # it states its own length
+    return _checked_head(path, name, head, member.file_size, words)
+
+
+def _checked_head(
+    path: Path, name: str, head: bytes, size: int, words: Collection[str] | None
+) -> tuple[tuple[int, ...], np.dtype]:
+    stream = io.BytesIO(head)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"version {version} of the format")
+        shape, _, dtype = _HEADERS[version](stream)
+    except _BAD_HEADER as error:
+        raise ValueError(
+            f"{path}: array {name!r} must be in NumPy's format, got {short(error)}"
+        ) from None
+    if dtype.hasobject:
+        what = f"got {short(dtype)}, which would have to be unpickled"
+        save = f"save {name}.astype(str), or {name}.astype(float) of numbers"
+        raise _NotPlainError(
+            f"{path}: array {name!r} must be real numbers, {what}: {save}",
+            f"Python objects, which would have to be unpickled: {save}",
+        )
+    if dtype.kind not in ("fiubU" if words is None or name in words else "fiub"):
+        raise _NotPlainError(
+            f"{path}: array {name!r} must be real numbers, got {short(dtype)}",
+            f"neither numbers nor words: {short(dtype)}",
+        )
+    # A shape that the bytes do not fill would take its memory all the same.
+    if min(shape, default=1) < 1:
+        raise ValueError(f"{path}: array {name!r} must have rows and columns, got {shape}")
+    stated = stream.tell() + math.prod(shape) * dtype.itemsize
+    if stated != size:
+        raise ValueError(
+            f"{path}: array {name!r} must have the {stated} bytes that its shape {shape} of "
+            f"{dtype} takes, got {size}"
+        )
+    if dtype.kind == "U" and dtype.itemsize > 4 * MOST_CHARACTERS:
+        raise _NotPlainError(
+            f"{path}: array {name!r} must be words of at most {MOST_CHARACTERS} characters, "
+            f"got {dtype.itemsize // 4:,}",
+            f"words of more than {MOST_CHARACTERS} characters",
+        )
+    return shape, dtype
+
+
+def read_npy(path: Path) -> npt.NDArray[Any]:
+    """Read one array of numbers or words from an NPY file; nothing is unpickled."""
+    with path.open("rb") as stream:
+        head, size = stream.read(_MOST_HEADER), path.stat().st_size
+        if size > MOST_BYTES:
+            raise ValueError(f"{path}: {too_large('it', size)}")
         try:
-            version = np.lib.format.read_magic(stream)
-            if version not in _HEADERS:
-                raise ValueError(f"version {version} of the format")
-            shape, _, dtype = _HEADERS[version](stream)
-        except _BAD_HEADER as error:
-            raise ValueError(
-                f"{path}: array {name!r} must be in NumPy's format, got {short(error)}"
-            ) from None
-        if dtype.kind not in ("fiubU" if name in words else "fiub"):
-            objects = ", which would have to be unpickled" if dtype.hasobject else ""
-            raise ValueError(
-                f"{path}: array {name!r} must be real numbers, got {short(dtype)}{objects}"
-            )
-        # A shape that the bytes do not fill would take its memory all the same.
-        if min(shape, default=1) < 1:
-            raise ValueError(f"{path}: array {name!r} must have rows and columns, got {shape}")
-        stated = stream.tell() + math.prod(shape) * dtype.itemsize
-        if stated != member.file_size:
-            raise ValueError(
-                f"{path}: array {name!r} must have the {stated} bytes that its shape {shape} of "
-                f"{dtype} takes, got {member.file_size}"
-            )
-        if dtype.kind == "U" and dtype.itemsize > 4 * MOST_CHARACTERS:
-            raise ValueError(
-                f"{path}: array {name!r} must be words of at most {MOST_CHARACTERS} characters, "
-                f"got {dtype.itemsize // 4:,}"
-            )
-        return shape, dtype
+            shape, dtype = _checked_head(path, path.stem, head, size, None)
+        except _NotPlainError as error:
+            raise ValueError(str(error)) from None
+        require_memory(path, math.prod(shape) * max(dtype.itemsize, 8))
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.data import store
+from lib.runs.files import user_cache
 
 SUMS = "SHA256SUMS"
 
@@ -31,7 +31,7 @@ def kept_arrays(
 
     `identity` is all that they depend on, as JSON can hold it.
     """
-    folder = store._cache() / kind / hash_of(identity)
+    folder = user_cache() / kind / hash_of(identity)
     if folder.exists():
         try:
             return _read(folder)

@@ -49,6 +49,7 @@ from lib.data.arrays import MOST_BYTES, read_npz
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
+from lib.runs.files import user_cache
 
 #: The fingerprint of data that cannot be had.
 ABSENT = "absent"
@@ -180,7 +181,7 @@ def fetch_unverified(name: str, examine: Callable[[str, Path], str]) -> tuple[Pa
         path = _locate(wanted)
         return path, examine(name, path)
     copies = local_copies(wanted)
-    path = copies[0][1] if copies else _cache() / wanted.mirror
+    path = copies[0][1] if copies else user_cache() / wanted.mirror
     if not copies:
         _retrieve(wanted, path, retry=True)
     digest = pooch.file_hash(str(path), alg="sha256")
@@ -227,7 +228,7 @@ def local_copies(wanted: Entry) -> list[tuple[str, Path]]:
     Every search for a file comes through here, so that it is noted for the build.
     """
     _note(wanted.name)
-    places = [*(("mirror", folder) for folder in _mirrors()), ("cache", _cache())]
+    places = [*(("mirror", folder) for folder in _mirrors()), ("cache", user_cache())]
     found = [(place, folder / wanted.mirror) for place, folder in places]
     return [(place, path) for place, path in found if path.is_file()]
 
@@ -306,7 +307,7 @@ def _locate(wanted: Entry, retry: bool = True) -> Path:
             if place == "mirror":
                 raise
             damage = error  # of a download, which a new one replaces
-    target = _cache() / wanted.mirror
+    target = user_cache() / wanted.mirror
     try:
         _retrieve(wanted, target, retry)
     except DataUnavailable:
@@ -392,11 +393,11 @@ class _Bounded(pooch.HTTPDownloader):
 
 def _note_of(wanted: Entry) -> Path:
     """Where the SHA-256 of a file that the registry does not know is noted."""
-    return _cache() / f"{wanted.mirror}.sha256"
+    return user_cache() / f"{wanted.mirror}.sha256"
 
 
 def _advice(wanted: Entry, reason: str) -> str:
-    looked = ", ".join(map(str, (*_mirrors(), _cache())))
+    looked = ", ".join(map(str, (*_mirrors(), user_cache())))
     connect = (
         "" if wanted.url is None else "connect to the network (with COMPANION_OFFLINE unset), or "
     )
@@ -440,11 +441,6 @@ def _mirrors() -> list[Path]:
         if not folder.is_dir():
             raise NotADirectoryError(f"COMPANION_DATA={value!r}: {folder} is not a directory")
     return folders
-
-
-def _cache() -> Path:
-    value = os.environ.get("COMPANION_CACHE")
-    return Path(value).expanduser() if value else pooch.os_cache("abstention-privacy-companion")
 
 
 def _offline() -> bool:

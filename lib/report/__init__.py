@@ -27,7 +27,7 @@ from lib.report.files import find_file, read_predictions
 from lib.report.page import show
 from lib.report.predictions import FORMAT, ModelPredictions
 from lib.report.registry import explain, needs, run_analysis
-from lib.report.report import Report, run_report
+from lib.report.reports import Report, report, run_report
 from lib.report.suitability import SuitabilityReport, suitability_report
 from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 
@@ -47,6 +47,7 @@ __all__ = [
     "find_file",
     "needs",
     "read_predictions",
+    "report",
     "run_analysis",
     "run_report",
     "show",

@@ -1,6 +1,7 @@
 """A report on a file of predictions: ``python -m lib.report my.npz --out report.html``."""
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,21 +11,37 @@ import matplotlib
 from lib.data.untrusted import printable
 from lib.report import Settings, example_predictions, explain, read_predictions, run_report
 from lib.report.exports import require_exportable
+from lib.report.naming import MAPPED
+from lib.report.tables import ReadingError
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 1 if the file allows no analysis, 2 if it or an option is not allowed."""
+def _parser() -> argparse.ArgumentParser:
+    """Of the command."""
     default = Settings()
     parser = argparse.ArgumentParser(
         "python -m lib.report", description="Every analysis that a file of predictions allows."
     )
-    parser.add_argument("file", help="NPZ or CSV, see lib.report.predictions")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        help="CSV, TSV, JSON lines, NPZ, NPY, Parquet or Feather; see lib.report.read_predictions",
+    )
     parser.add_argument(
         "--out", help="folder for tables (CSV) and figures (SVG), or one file that ends in .html"
     )
     parser.add_argument("--check", action="store_true", help="only say what is possible")
     parser.add_argument(
-        "--example", action="store_true", help="write an example to the file, and stop"
+        "--example",
+        action="store_true",
+        help="write an example to the file, and stop; without a file, report on example.npz",
+    )
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="ROLE=COLUMN,...",
+        help="what is what, where names do not tell, such as label=class,probabilities=P(*): "
+        f"{', '.join(MAPPED)}",
     )
     for name in ("alpha", "margin", "target", "delta"):
         parser.add_argument(f"--{name}", type=float, default=getattr(default, name))
@@ -36,18 +53,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "'independent' (a training each)",
     )
     parser.add_argument("--seed", type=int, default=default.seed)
-    given = vars(parser.parse_args(arguments))
-    path, out = given.pop("file"), given.pop("out")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 if the file allows no analysis, 2 if it or an option is not allowed."""
+    given = vars(_parser().parse_args(arguments))
+    path, out, pairs = given.pop("file"), given.pop("out"), given.pop("map")
     check, example = given.pop("check"), given.pop("example")
     try:
-        if example:
+        if path is None and not example:
+            raise ValueError("a file must be given, or --example")
+        if example and path is None:
+            path = str(example_predictions("example.npz", seed=given["seed"]))
+            print(f"An example is written to {path}. What follows is of:")
+            print(f"python -m lib.report {path}{f' --out {printable(out)}' if out else ''}\n")
+        elif example:
             kind = Path(path).suffix.lower().removeprefix(".")
             print(printable(example_predictions(path, kind, seed=given["seed"])))
             return 0
         if out is not None:  # before any work
             require_exportable(Path(out))
-        predictions = read_predictions(path)
+        predictions = read_predictions(path, as_mapping(pairs))
         if check:
+            for text in predictions.reading:
+                print(f"read: {text}")
             table = explain(predictions)
             for row in table.itertuples():
                 print(f"{row.analysis}: {'possible' if row.possible else row.reason}")
@@ -59,11 +89,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print()
             for written in report.export(out):
                 print(printable(written))
+    except ReadingError as error:
+        print(f"error: {printable(path)}: {error.lines[0]}", file=sys.stderr)
+        for line in error.lines[1:]:
+            print(f"  {line}", file=sys.stderr)
+        return 2
     except (ValueError, TypeError, OSError) as error:
         print(f"error: {printable(error)}", file=sys.stderr)
         return 2
     return 0 if report.analyses else 1
 
 
-if __name__ == "__main__":
+def as_mapping(pairs: Sequence[str]) -> dict[str, str] | None:
+    """What ``--map`` says: ``role=column`` pairs, separated by commas unless a column has some."""
+    found: dict[str, str] = {}
+    for text in pairs:
+        begins = [m.start() for m in re.finditer(rf"(?:^|(?<=,))(?:{'|'.join(MAPPED)})=", text)]
+        if not begins or begins[0] != 0:
+            raise ValueError(
+                f"--map must be ROLE=COLUMN, with a role of {', '.join(MAPPED)}, got {text!r}"
+            )
+        for start, end in zip(begins, [*begins[1:], len(text) + 1], strict=True):
+            role, _, column = text[start : end - 1].partition("=")
+            if role in found:
+                raise ValueError(f"--map must name a role once, got {role!r} twice")
+            found[role] = column
+    return found or None
+
+
+def run() -> None:
+    """The command ``companion-report``."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

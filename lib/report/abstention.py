@@ -50,14 +50,15 @@ def _no_estimate(who: str, abstained: Array, labels: Array) -> str:
 
 def obstacle(given: ModelPredictions) -> str:
     """Why there is no estimate: empty if there is."""
+    if not given.test_abstained.any():
+        return "test_abstained is false in all rows: its accuracy is that of answering always"
     return _no_estimate("test_abstained", given.test_abstained, given.test_labels)
 
 
 def comparison_obstacle(given: ModelPredictions) -> str:
     """Why there is no comparison: empty if there is."""
-    return obstacle(given) or _no_estimate(
-        "other_abstained", given.other_abstained, given.test_labels
-    )
+    names = "test_abstained", "other_abstained"
+    return " ".join(_no_estimate(n, getattr(given, n), given.test_labels) for n in names).strip()
 
 
 def _scores_of(logits: Array, labels: Array, abstained: Array) -> Array:
@@ -250,7 +251,7 @@ def _shown(values: Sequence[float], holds: Callable[..., bool], sign: str = "") 
     return texts
 
 
-def _with_outcome(values: Sequence[float]) -> list[str]:
+def with_outcome(values: Sequence[float]) -> list[str]:
     """A difference whose last two numbers, the ends of an interval, say what it decides."""
     outcome = _outcome(values[-2:])
     return _shown(values, lambda *shown: _outcome(shown[-2:]) == outcome, "+")
@@ -258,7 +259,7 @@ def _with_outcome(values: Sequence[float]) -> list[str]:
 
 def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
     ends = (bounds.low, bounds.high, *bounds.interval)
-    low, high, *outer = _with_outcome(ends) if difference else [f"{value:.3f}" for value in ends]
+    low, high, *outer = with_outcome(ends) if difference else [f"{value:.3f}" for value in ends]
     return f"between {low} and {high} ({outer[0]} to {outer[1]} with the sampling error)"
 
 
@@ -519,7 +520,7 @@ def _outcome(interval: Sequence[float]) -> str:
 def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
     """Where there is overlap in all rows of both: an estimate."""
     found = estimate_with_known([side.found.nuisances[0] for side in sides], known, level=level)
-    value, low, high = _with_outcome((found.value, *found.interval))
+    value, low, high = with_outcome((found.value, *found.interval))
     decided = _outcome(found.interval) != _UNDECIDED
     notes = list(dict.fromkeys(text for side in sides for text in side.notes))
     page = _Page(

@@ -11,7 +11,7 @@ from scipy import special
 
 from lib import data
 from lib.data.arrays import as_path
-from lib.report.files import COLUMNS
+from lib.report.canonical import COLUMNS
 from lib.report.predictions import ModelPredictions
 from lib.runs import write_atomic
 
@@ -77,13 +77,11 @@ def example_source(name: str) -> str:
 
 
 def _arrays(seed: int) -> dict[str, npt.NDArray[Any]]:
-    from lib.training import train_linear  # here: it loads PyTorch, which no report needs
-
     images, labels = _digits(seed, _SIZES)
     rng = np.random.default_rng([seed, 9])
     member = rng.random(_SIZES["train"]) < 0.5
-    model = train_linear(images["train"][member], labels["train"][member])
-    other = train_linear(images["other"], labels["other"])
+    model = _Linear(images["train"][member], labels["train"][member])
+    other = _Linear(images["other"], labels["other"])
     arrays = _three_parts(model, images, labels, rng)
     arrays["other_logits"] = other.logits(images["test"])
     sure = {w: special.softmax(arrays[f"{w}_logits"], axis=1).max(1) for w in ("test", "other")}
@@ -122,12 +120,27 @@ def _three_parts(
 
 def suitability_example(seed: int) -> ModelPredictions:
     """Logits of digits: a classifier that was trained on few, so that errors remain."""
-    from lib.training import train_linear
-
     sizes = {"train": 150, "holdout": 700, "test": 400, "user": 500}
     images, labels = _digits(seed, sizes)
-    model = train_linear(images["train"], labels["train"])
+    model = _Linear(images["train"], labels["train"])
     return ModelPredictions(**_three_parts(model, images, labels, np.random.default_rng(seed)))
+
+
+class _Linear:
+    """That of :func:`lib.training.train_linear`, whose package loads PyTorch: no report does."""
+
+    def __init__(self, images: Any, labels: Any):
+        from sklearn.linear_model import LogisticRegression  # here: it takes a second
+
+        model = LogisticRegression(solver="newton-cholesky", tol=1e-12)
+        model.fit(images.reshape(len(images), -1), labels)
+        self._weights = model.coef_ - model.coef_.mean(axis=0)
+        self._bias = model.intercept_ - model.intercept_.mean()
+
+    def logits(self, images: Any) -> npt.NDArray[Any]:
+        """Logits of images, shape (n, n_classes)."""
+        flat = np.asarray(images, dtype=float).reshape(len(images), -1)
+        return flat @ self._weights.T + self._bias
 
 
 def _log_probabilities(model: Any, images: Any, labels: Any) -> npt.NDArray[Any]:

@@ -38,6 +38,27 @@ def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure
     return figure
 
 
+def plot_reliability(points: list[tuple[float, float, float, float, int]]) -> Figure:
+    """Draw accuracy by confidence, and the diagonal on which confidence is true.
+
+    A point has the mean confidence of a bin, its accuracy, the ends of the accuracy's interval,
+    and the number of rows.
+    """
+    confidence, accuracy, low, high, rows = np.array(points).T
+    figure, ax = new_figure(height=3.2)
+    ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", marker="", label="confidence is true")
+    bars = np.maximum([accuracy - low, high - accuracy], 0)
+    ax.errorbar(confidence, accuracy, bars, color=COLOURS[0], linestyle="", marker="", capsize=2)
+    ax.scatter(confidence, accuracy, 15 + 120 * rows / rows.max(), color=COLOURS[0], label="model")
+    least = min(confidence.min(), accuracy.min(), low.min())
+    ax.set_xlim(max(0, confidence.min() - 0.05), 1.02)
+    ax.set_ylim(max(0, least - 0.05), 1.02)
+    ax.set_xlabel("confidence")
+    ax.set_ylabel("accuracy")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return figure
+
+
 def plot_moved(moved: pd.DataFrame) -> Figure:
     """Draw how far each suitability signal's mean has moved from test to user data."""
     rows = moved[np.isfinite(moved["difference"])].iloc[::-1]

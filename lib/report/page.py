@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_object_dtype
 
-from lib.report.report import Report
+from lib.report.reports import Report
 from lib.report.types import ANALYSES
 
 

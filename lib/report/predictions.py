@@ -24,6 +24,7 @@ import numpy.typing as npt
 from lib.check import as_array
 from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
+from lib.report.outputs import as_logits, finite, kind_of
 from lib.suitability.signals import _LARGEST
 
 Array = npt.NDArray[Any]
@@ -47,10 +48,17 @@ FORMAT = (
     ("other_scores", "other_score", "(m,)", "the competitor's"),
     ("member_scores", "membership_score", "(a,)", "attack on points trained on; large: member"),
     ("nonmember_scores", "membership_score", "(b,)", "of points not trained on; a coin decided"),
+    ("test_predicted", "prediction", "(m,)", "class that it answered, if there are no logits"),
+    ("test_confidence", "confidence", "(m,)", "how sure it was of that; larger is surer"),
+    ("test_correct", "correct", "(m,)", "whether an answer was right, if there are no labels"),
+    ("holdout_clusters", "cluster", "(n,)", "patient, user or session of each row"),
+    ("test_clusters", "cluster", "(m,)", "the same: rows of one may depend on one another"),
+    ("user_clusters", "cluster", "(u,)", "the same"),
     ("epsilon", "epsilon", "()", "privacy that is claimed, for the audit; CSV: in any member row"),
     ("delta", "delta", "()", "at which it is claimed"),
 )
 NAMES = tuple(name for name, *_ in FORMAT)
+LOGITS = ("holdout_logits", "test_logits", "user_logits", "other_logits")
 MOST_GROUPS = 100
 MOST_FEATURES = 4096  # a forest looks at each
 FEWER_FEATURES = (
@@ -82,12 +90,32 @@ class ModelPredictions:
         Finite where an answer was given; NaN elsewhere, whatever was given.
     member_scores, nonmember_scores : ndarray of float64, shape (a,) and (b,), or None
         May be infinite.
+    test_predicted : ndarray of int64, shape (m,), or None
+        Classes that were answered, at least 0, where there are no logits; -1 without an answer.
+    test_confidence : ndarray of float64, shape (m,), or None
+        Finite; larger is surer.
+    test_correct : ndarray of bool, shape (m,), or None
+        Where there are neither logits nor predicted classes.
+    holdout_clusters, test_clusters, user_clusters : ndarray of int64, shape (rows,), or None
+        Numbers of the patients, users or sessions that rows are of.
     epsilon, delta : float or None
         At least 0, and in [0, 1).
     feature_names : tuple of str
         Of the columns of `test_features`; empty if they have none.
     source : str
         Where all this comes from, for people.
+    class_names : tuple of str
+        Of the classes; empty if they have none.
+    rivals : dict of str to ndarray of int64, shape (m,)
+        Classes that other models answered on the test rows, by the models' names.
+    reading : tuple of str
+        What was taken for what.
+
+    Notes
+    -----
+    Where logits are probabilities (no value is negative, each row sums to 1, and some value is
+    neither 0 nor 1), their logarithms are taken; minus infinity is taken as far below the row's
+    largest.  `reading` says so.
 
     Raises
     ------
@@ -112,10 +140,19 @@ class ModelPredictions:
     other_scores: Array | None = field(default=None, repr=False)
     member_scores: Array | None = field(default=None, repr=False)
     nonmember_scores: Array | None = field(default=None, repr=False)
+    test_predicted: Array | None = field(default=None, repr=False)
+    test_confidence: Array | None = field(default=None, repr=False)
+    test_correct: Array | None = field(default=None, repr=False)
+    holdout_clusters: Array | None = field(default=None, repr=False)
+    test_clusters: Array | None = field(default=None, repr=False)
+    user_clusters: Array | None = field(default=None, repr=False)
     epsilon: float | None = None
     delta: float | None = None
     feature_names: tuple[str, ...] = ()
     source: str = ""
+    class_names: tuple[str, ...] = ()
+    rivals: dict[str, Array] = field(default_factory=dict, repr=False)
+    reading: tuple[str, ...] = ()
 
     def __post_init__(self):
         if not any(self.has(name) for name in NAMES if name not in ("epsilon", "delta")):
@@ -133,15 +170,21 @@ class ModelPredictions:
         self._check_feature_names()
         silent = {"test_logits": self.test_abstained, "other_logits": self.other_abstained}
         first = None
-        for name in ("holdout_logits", "test_logits", "user_logits", "other_logits"):
+        for name in LOGITS:
             self._set(name, _logits, silent.get(name), first)
             if self.has(name) and first is None:
                 first = (name, getattr(self, name).shape[1])
+        self._take_logarithms()
+        for name in ("test_predicted", "test_confidence", "test_correct"):
+            self._set(name, _ANSWERS[name])
+        for part in ("holdout", "test", "user"):
+            self._set(f"{part}_clusters", _clusters)
         for part in ("holdout", "test", "user"):
             name, logits = f"{part}_labels", getattr(self, f"{part}_logits")
             self._set(name, _labels, None if logits is None else logits.shape[1])
-            if self.has(name) and logits is not None:
-                _same_length(name, getattr(self, name), f"{part}_logits", logits)
+            for other in (name, f"{part}_clusters"):
+                if self.has(other) and logits is not None:
+                    _same_length(other, getattr(self, other), f"{part}_logits", logits)
             if self.has(name) and not (getattr(self, name) >= 0).any():
                 object.__setattr__(self, name, None)
         on_test = [n for n in NAMES if n.startswith(("test_", "other_")) and self.has(n)]
@@ -174,16 +217,52 @@ class ModelPredictions:
         names = self.feature_names or [f"test_features[:, {j}]" for j in range(len(columns))]
         return dict(zip(names, columns, strict=True))
 
+    def answers(self, part: str) -> Array | None:
+        """The classes that were answered, the first of equal logits; -1 without an answer."""
+        logits = getattr(self, f"{part}_logits")
+        if logits is not None:
+            blank = np.isnan(logits).any(axis=1)
+            return np.where(blank, -1, np.where(np.isnan(logits), -np.inf, logits).argmax(axis=1))
+        return self.test_predicted if part == "test" else None
+
     def correct(self, part: str) -> tuple[Array, Array]:
         """Whether the labelled predictions of holdout, test or user are right, and which those are.
 
-        A prediction is the largest logit, the first one of equals.
+        A prediction is the largest logit, the first one of equals; without logits it is the class
+        that was answered.
         """
         logits, labels = getattr(self, f"{part}_logits"), getattr(self, f"{part}_labels")
+        if logits is None and part == "test":
+            return self._correct_answers()
         if labels is None:
             return np.zeros(0, dtype=bool), np.zeros(len(logits), dtype=bool)
-        labelled = labels >= 0
-        return logits[labelled].argmax(axis=1) == labels[labelled], labelled
+        answers = self.answers(part)
+        labelled = (labels >= 0) & (answers >= 0)
+        return answers[labelled] == labels[labelled], labelled
+
+    def _correct_answers(self) -> tuple[Array, Array]:
+        if self.test_correct is not None and self.test_labels is None:
+            return self.test_correct, np.ones(len(self.test_correct), dtype=bool)
+        if self.test_predicted is None or self.test_labels is None:
+            return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
+        known = (self.test_labels >= 0) & (self.test_predicted >= 0)
+        return self.test_predicted[known] == self.test_labels[known], known
+
+    def _take_logarithms(self) -> None:
+        """Of probabilities where logits are expected."""
+        kinds = {name: kind_of(getattr(self, name)) for name in LOGITS if self.has(name)}
+        if "probabilities" not in kinds.values():
+            return
+        given = [name for name, kind in kinds.items() if kind in ("probabilities", "one hot")]
+        said = []
+        for name in given:
+            found, zeros = as_logits(getattr(self, name), "probabilities")
+            found.flags.writeable = False
+            object.__setattr__(self, name, found)
+            said += [f" ({zero})" for zero in zeros]
+        text = f"{', '.join(given)}: probabilities, since no value is negative and each row sums "
+        text += f"to 1: their logarithms are taken{''.join(said[:1])}"
+        object.__setattr__(self, "reading", (*self.reading, text))
 
     def _check_feature_names(self) -> None:
         names = tuple(self.feature_names)
@@ -241,6 +320,8 @@ def _logits(name: str, values: Any, silent: Array | None, first: tuple[str, int]
         raise ValueError(
             f"{name} must have {first[1]} columns, as {first[0]}, got {found.shape[1]}"
         )
+    if found.dtype.kind == "f" and np.isneginf(found).any():
+        found, _ = finite(found)
     blank = np.isnan(found).all(axis=1)
     allowed = "finite"
     if silent is not None:
@@ -346,6 +427,31 @@ def _membership(name: str, values: Any) -> Array:
     found = _as_array(name, values, 1).astype(float)
     _refuse(name, "numbers, not NaN", found, np.isnan(found))
     return found
+
+
+def _clusters(name: str, values: Any) -> Array:
+    found = as_array(name, values)
+    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iuUO":
+        raise ValueError(
+            f"{name} must be words or whole numbers of shape (rows,), got {found.dtype} of shape "
+            f"{found.shape}"
+        )
+    words = found if found.dtype.kind in "iu" else found.astype(str)
+    return np.unique(words, return_inverse=True)[1].astype(np.int64)
+
+
+def _answers(name: str, values: Any) -> Array:
+    return _labels(name, values, None)
+
+
+def _confidences(name: str, values: Any) -> Array:
+    found = _as_array(name, values, 1).astype(float)
+    _refuse(name, "finite", found, ~np.isfinite(found))
+    return found
+
+
+#: What checks what a model answered where there are no logits.
+_ANSWERS = {"test_predicted": _answers, "test_confidence": _confidences, "test_correct": _flags}
 
 
 def _same_length(name: str, values: Array, other: str, others: Array) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from lib.report import abstention, audit, selective, services, suitability
+from lib.report import abstention, audit, quality, rivals, selective, services, suitability
 from lib.report.predictions import ModelPredictions
 from lib.report.types import ANALYSES, Analysis, Settings, check
 
@@ -20,9 +20,13 @@ class _Entry(NamedTuple):
     run: Callable[[ModelPredictions, Settings], Analysis]
 
 
+_LABELLED = ("test_logits", "test_labels")
 _TABLE = {
+    "quality": _Entry(
+        _LABELLED, ("test_groups", "test_clusters"), quality.obstacle, quality.analyse
+    ),
     "selective": _Entry(
-        ("test_logits", "test_labels"), ("test_groups",), selective.obstacle, selective.analyse
+        _LABELLED, ("test_groups", "test_clusters"), selective.obstacle, selective.analyse
     ),
     "suitability": _Entry(
         suitability.NEEDS, ("test_labels", "user_labels"), suitability.obstacle, suitability.analyse
@@ -44,6 +48,11 @@ _TABLE = {
     ),
 }
 _BY_SCORES = _Entry(services.NEEDS, (), services.obstacle, services.analyse)
+_PAIRED = _Entry((), (), rivals.obstacle, rivals.analyse)
+#: Analyses whose intervals count clusters; the audit's are of membership scores, which have none.
+_CLUSTERED = (quality.analyse, selective.analyse, rivals.analyse, audit.analyse)
+#: What takes the place of logits and labels.
+_ANSWERS = (("test_predicted", "test_labels"), ("test_correct",))
 
 
 def needs() -> pd.DataFrame:
@@ -133,12 +142,23 @@ def _obstacle(name: str, given: ModelPredictions) -> tuple[list[str], str]:
         missing.append(f"test_features (or {' and '.join(known)})")
     if missing:
         return missing, f"missing: {', '.join(missing)}"
+    if given.has("test_clusters") and entry.run not in _CLUSTERED:
+        return [], "rows belong together in clusters, and its level rests on independent rows"
     return [], entry.obstacle(given)
 
 
 def _entry(name: str, given: ModelPredictions) -> _Entry:
-    """What does an analysis; a comparison is by scores, which may be any numbers, or by logits."""
+    """What does an analysis; a comparison is by scores, which may be any numbers, or by logits.
+
+    Models that never abstain are compared row by row.  Without logits, answers or correctness do.
+    """
     entry = _TABLE[name]
+    if name in ("quality", "selective") and not given.has("test_logits"):
+        for needs in _ANSWERS:
+            if all(map(given.has, needs)):
+                return entry._replace(needs=needs)
+    if name == "comparison" and rivals.never_abstain(given):
+        return _PAIRED
     if name != "comparison" or not _scored(given):
         return entry
     return entry if all(map(given.has, entry.needs)) else _BY_SCORES

@@ -10,6 +10,7 @@ from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.report.quality import no_better_than_constant
 from lib.report.types import (
     ANALYSES,
     FINE,
@@ -17,7 +18,6 @@ from lib.report.types import (
     Drawing,
     Settings,
     acceptance_scores,
-    look_like_probabilities,
     not_at_random,
     share,
     silent,
@@ -34,6 +34,15 @@ _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.sele
 
 def obstacle(given: ModelPredictions) -> str:
     """Why there are no curves: empty if there are."""
+    if given.test_logits is None:
+        if given.test_confidence is None:
+            return (
+                "the file has answers and no confidence: to learn when not to answer, add logits, "
+                "probabilities or a confidence"
+            )
+        if len(given.correct("test")[0]) < 2:
+            return "at least 2 test rows must have a label and an answer"
+        return ""
     if count := int(silent(given.test_logits).sum()):
         return f"test_logits are unknown in {count} rows, where the model abstained"
     if not_at_random(given):
@@ -48,20 +57,16 @@ def obstacle(given: ModelPredictions) -> str:
 
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report."""
-    labelled = given.test_labels >= 0
-    logits, labels = given.test_logits[labelled], given.test_labels[labelled]
-    correct = logits.argmax(axis=1) == labels
-    scores, doubts = acceptance_scores(logits), []
-    if np.ptp(scores["energy"]) <= 1e-6 * max(1.0, np.abs(logits).max()):
-        del scores["energy"]
-        doubts.append(
-            "the energy is the same in all rows, as of log probabilities, and says nothing: it is "
-            "left out; give logits as the model's last layer returns them to have it"
-        )
-    doubts += look_like_probabilities(given, ["test_logits"])
-    accuracy, low, high = share(correct, settings.level)
+    correct, labelled = given.correct("test")
+    scores, orders, doubts = _scores(given, labelled)
+    clusters = None if given.test_clusters is None else given.test_clusters[labelled]
+    accuracy, low, high = share(correct, settings.level, clusters)
     wrong = int((~correct).sum())
-    areas, curves = _areas(correct, scores, _orders(scores, logits), settings)
+    constant = no_better_than_constant(given)
+    areas, curves = _areas(correct, scores, orders, clusters, settings)
+    if constant:
+        areas[["guaranteed coverage", "guaranteed above"]] = 0.0, math.nan
+        doubts.append(f"nothing is promised: {constant}")
     summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
     if not labelled.all():
         doubts.append(
@@ -79,7 +84,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     by_group = {}
     if given.has("test_groups"):
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
-        found = groups(correct, given.test_groups[labelled], answers, settings.alpha)
+        found = groups(correct, given.test_groups[labelled], answers, settings.alpha, clusters)
         by_group["selective_groups"] = found
         doubts += _less_accurate(found, low)
     return Analysis(
@@ -102,7 +107,11 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             )
         },
         f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
-        + _reached(accuracy, low, best, chosen, settings),
+        + (
+            ". Nothing is promised: it is no better than that of a constant"
+            if constant
+            else _reached(accuracy, low, best, chosen, settings)
+        ),
         {
             "accuracy": accuracy,
             "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
@@ -113,6 +122,24 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         tuple(doubts),
         _steps(len(correct), wrong, settings),
     )
+
+
+def _scores(
+    given: ModelPredictions, labelled: Any
+) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Acceptance scores of labelled rows, what ranks as each does, and what to note."""
+    if given.test_logits is None:
+        own = {"confidence": given.test_confidence[labelled]}
+        return own, own, []
+    logits, doubts = given.test_logits[labelled], []
+    scores = acceptance_scores(logits)
+    if np.ptp(scores["energy"]) <= 1e-6 * max(1.0, np.abs(logits).max()):
+        del scores["energy"]
+        doubts.append(
+            "the energy is the same in all rows, as of log probabilities, and says nothing: it is "
+            "left out; give logits as the model's last layer returns them to have it"
+        )
+    return scores, _orders(scores, logits), doubts
 
 
 def _summary(
@@ -135,10 +162,13 @@ def _summary(
     )
 
 
-def groups(correct: Any, group: Any, answers: Any, alpha: float) -> pd.DataFrame:
+def groups(
+    correct: Any, group: Any, answers: Any, alpha: float, clusters: Any = None
+) -> pd.DataFrame:
     """Accuracy by group, the least accurate first, with Clopper and Pearson's intervals.
 
-    With k groups each has the level 1 - alpha / k (Bonferroni): all together have 1 - alpha.
+    With clusters intervals are those of :func:`lib.report.types.mean_of`.  With k groups each has
+    the level 1 - alpha / k (Bonferroni): all together have 1 - alpha.
     """
     names, places = np.unique(group, return_inverse=True)
     rows = []
@@ -146,7 +176,8 @@ def groups(correct: Any, group: Any, answers: Any, alpha: float) -> pd.DataFrame
         of_group = places == place
         right, answered = correct[of_group], answers[of_group]
         selective_accuracy = right[answered].mean() if answered.any() else math.nan
-        found = share(right, 1 - alpha / len(names))
+        inside = None if clusters is None else clusters[of_group]
+        found = share(right, 1 - alpha / len(names), inside)
         rows.append((name, len(right), *found, answered.mean(), selective_accuracy))
     columns = ["group", "rows", "accuracy", "low", "high", "coverage", "selective accuracy"]
     return pd.DataFrame(rows, columns=columns).sort_values(
@@ -176,7 +207,7 @@ def _orders(scores: dict[str, Any], logits: Any) -> dict[str, Any]:
 
 
 def _areas(
-    correct: Any, scores: dict[str, Any], orders: dict[str, Any], settings: Settings
+    correct: Any, scores: dict[str, Any], orders: dict[str, Any], clusters: Any, settings: Settings
 ) -> tuple[pd.DataFrame, dict[str, selective.AccuracyCoverage]]:
     """Areas and coverages by acceptance score, and the curves.
 
@@ -186,12 +217,17 @@ def _areas(
     for name, order in orders.items():
         found = []
         for metric in ("aurc", "normalized_score"):
-            one = selective.estimate(correct, order, metric, settings.level)
+            one = selective.estimate(correct, order, metric, settings.level, clusters=clusters)
             found += [one.value, one.standard_error, one.low, one.high]
         plug_in = selective.coverage_at_accuracy(correct, order, settings.target)
         # Each score has its part of the error, so that one may choose among them.
         sure = selective.guaranteed_threshold(
-            correct, scores[name], settings.target, 1 - settings.alpha / len(scores)
+            correct,
+            scores[name],
+            settings.target,
+            1 - settings.alpha / len(scores),
+            clusters=clusters,
+            rng=settings.seed,
         )
         threshold = math.nan if sure.threshold is None else sure.threshold
         rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))

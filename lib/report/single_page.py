@@ -30,6 +30,7 @@ def single_page(
     steps: pd.DataFrame,
     settings: Settings,
     source: str,
+    reading: tuple[str, ...] = (),
 ) -> str:
     """A report as HTML with its figures inside; whatever came from the user's file is escaped."""
     title = f"Report on {source or 'predictions'}"
@@ -40,6 +41,7 @@ def single_page(
     ]
     parts = [
         f"<h1>{escape(title)}</h1>",
+        f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in reading)}</ul>" if reading else "",
         f"<table><tr><th>analysis</th><th></th></tr>{''.join(links)}</table>",
         *(_section(analyses[name]) for name in ANALYSES if name in analyses),
         *(

@@ -19,7 +19,6 @@ from lib.report.types import (
     Drawing,
     Settings,
     check,
-    look_like_probabilities,
     not_at_random,
     silent,
 )
@@ -101,38 +100,60 @@ class SuitabilityReport:
 
     @property
     def verdict(self) -> str:
-        """The decision in plain words."""
+        """The decision in plain words: by labels of both data where they are there."""
+        if self.suitable_by_labels is None:
+            return self._by_estimates + self._doubt
+        worse, not_so = _words(self.decision.margin)
+        level = f"at level {self.decision.alpha:g}"
+        if self.unsuitable_by_labels:
+            found = f"UNSUITABLE by the labelled user rows: they show, {level}, that on user data "
+            found += f"the model is {not_so} test data"
+        elif self.suitable_by_labels:
+            found = f"SUITABLE by the labelled user rows: they show, {level}, that on user data "
+            found += f"the model is {worse} test data"
+        else:
+            found = f"INCONCLUSIVE by the labelled user rows: they do not show, {level}, that on "
+            found += f"user data the model is {worse} test data, nor that it is {not_so} test data"
+        return (
+            f"{found}{self._accuracies}. From the estimates alone it would be {self._by_estimates}"
+        )
+
+    @property
+    def _accuracies(self) -> str:
+        """Accuracies on labelled rows."""
+        rows = self.summary.set_index("item")["value"]
+        told = [
+            f"{rows[f'accuracy on labelled {part} rows']:.3f} on "
+            f"{rows[f'labelled {part} rows']:,.0f} {part} rows"
+            for part in ("user", "test")
+        ]
+        return f" (accuracy {told[0]}, {told[1]})"
+
+    @property
+    def _by_estimates(self) -> str:
+        """What the estimates say, which take no labels of user rows."""
         found = self.decision
-        worse, not_so = _words(found.margin)
+        worse, _ = _words(found.margin)
         numbers = (
             f"estimated accuracy {found.estimated_user_accuracy:.3f} on user data and "
             f"{found.estimated_test_accuracy:.3f} on test data, {p_text(found.p_value)} at "
             f"alpha = {found.alpha:g}"
         )
-        if found.suitable:
-            sure = (
-                "SUITABLE" if self.suitable_by_labels else "SUITABLE, if the estimates hold there"
-            )
-            if self._shift and not self.suitable_by_labels:
-                sure = "UNCONFIRMED: by the estimates alone SUITABLE"
-            text = f"{sure}: on user data the model is {worse} test data ({numbers})."
-            doubt = " But the labelled user rows do not confirm this."
-        else:
-            text = (
+        if not found.suitable:
+            return (
                 f"INCONCLUSIVE: it is not shown that on user data the model is {worse} test "
                 f"data ({numbers})."
             )
-            if not self.unsuitable_by_labels:
-                text += " Nor is it shown that the model is unsuitable."
-            doubt = " But the labelled user rows show that it is suitable."
-        if self.unsuitable_by_labels:
-            return (
-                f"UNSUITABLE by the labelled user rows: they show, at level {found.alpha:g}, that "
-                f"on user data the model is {not_so} test data. From the estimates alone it "
-                f"would be {text}"
-            )
-        disagree = self.suitable_by_labels not in (None, found.suitable)
-        return text + doubt * disagree + (self._shift + self._tips) * (not self.suitable_by_labels)
+        sure = "SUITABLE, if the estimates hold there"
+        if self._shift:
+            sure = "UNCONFIRMED: by the estimates alone SUITABLE"
+        return f"{sure}: on user data the model is {worse} test data ({numbers})."
+
+    @property
+    def _doubt(self) -> str:
+        """What stands against the estimates where no labels do."""
+        text = "" if self.decision.suitable else " Nor is it shown that the model is unsuitable."
+        return text + self._shift + self._tips
 
     @property
     def _shift(self) -> str:
@@ -242,7 +263,6 @@ def suitability_report(
         moved=numbers.moved(tables["test"], tables["user"], alpha),
         calibration=numbers.as_table(calibration, ["item", "value", "stderr", "low", "high"]),
         warnings=(
-            *look_like_probabilities(given, [f"{part}_logits" for part in numbers.PARTS]),
             *numbers.few_rows(given),
             *numbers.repeated(given),
             *decision.notes,
@@ -331,7 +351,7 @@ def _suitability_steps(
     given: ModelPredictions, found: SuitabilityReport, settings: Settings
 ) -> tuple[str, ...]:
     """What would decide, or confirm, whether the model is suitable."""
-    if found.unsuitable_by_labels:
+    if found.unsuitable_by_labels or found.suitable_by_labels:
         return ()
     steps, n = [], len(given.user_logits)
     if not found.decision.suitable and found.required is not None and found.required > n:
@@ -349,16 +369,10 @@ def _suitability_steps(
         )
     if n_user < 2:
         steps.append(_labels_step(found, n_test or len(given.test_logits), settings))
-    elif n_test >= 2 and not found.suitable_by_labels:
+    elif n_test >= 2:
         steps.append(
             "more labelled user rows, drawn at random: those there are show neither that the "
             "model is suitable nor that it is not"
-        )
-    elif found.suitable_by_labels and not found.decision.suitable:
-        steps.append(
-            "nothing, if labels were to decide: those of user rows show that the model is "
-            "suitable. If the estimates were to, they leave it open, and to change to labels now "
-            f"would err more often than in {settings.alpha:g} of all cases"
         )
     return tuple(steps)
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,7 @@ _FEW = 30  # rows, below which a t-test leans on a normal distribution that may 
 # errors of a logistic regression grow.
 _PER_SIGNAL = 5
 _OUTSIDE = 0.05  # fraction of user rows beyond the holdout's range that is worth a warning
+_BY_CHANCE = 1e-3  # probability of so many repeated rows where none is a copy
 _DOUBTFUL = 2.58  # standard errors: 1% by chance
 FEW_ERRORS = 25  # see calibration_offset: at a level of 5% a t-test then errs in a tenth at most
 
@@ -292,15 +294,22 @@ def few_rows(given: ModelPredictions) -> Iterator[str]:
 
 
 def repeated(given: ModelPredictions) -> Iterator[str]:
-    """A warning of test rows that are in the holdout."""
+    """A warning of test rows that are in the holdout.
+
+    Where logits have few values, rows are alike without being the same: then as many test rows are
+    like a holdout row as holdout rows are like another, and only more are worth a warning.
+    """
     # Hashes, as the rows themselves may be many and long.
     holdout, test = (
         [hash(row.astype(float).tobytes()) for row in logits]
         for logits in (given.holdout_logits, given.test_logits)
     )
-    seen = set(holdout)
+    seen = Counter(holdout)
     repeated = sum(row in seen for row in test)
-    if repeated:
+    alike = sum(count for count in seen.values() if count > 1)
+    # The tail of the smaller fraction with one success and one failure more, as Laplace has it.
+    expected = (alike + 1) / (len(holdout) + 2) if alike else 0.0
+    if repeated and stats.binom.sf(repeated - 1, len(test), expected) < _BY_CHANCE:
         yield (
             f"{repeated} of {len(given.test_logits)} test rows have the logits of a holdout "
             "row: the two must be different data"

@@ -1,7 +1,7 @@
 """What every analysis of a report is made of."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import counterfactual, selective
+from lib.bounds import mean_interval
 from lib.check import as_integer, as_number, check_delta, require_choice, require_number
 from lib.report.predictions import ModelPredictions
 from lib.suitability.labels import clopper_pearson
@@ -20,6 +21,7 @@ Array = npt.NDArray[Any]
 
 #: The analyses and their titles.
 ANALYSES = {
+    "quality": "Accuracy and calibration",
     "selective": "Selective classification",
     "suitability": "Suitability for the user's data",
     "audit": "Privacy audit",
@@ -151,10 +153,38 @@ def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:
     return pd.DataFrame(filled, columns=columns)
 
 
-def share(correct: Array, level: float) -> tuple[float, float, float]:
-    """A fraction with Clopper and Pearson's interval (SciPy's seeks it, and takes milliseconds)."""
+def share(
+    correct: Array, level: float, clusters: Array | None = None
+) -> tuple[float, float, float]:
+    """A fraction with Clopper and Pearson's interval (SciPy's seeks it, and takes milliseconds).
+
+    With clusters the interval is that of :func:`mean_of`.
+    """
+    if clusters is not None:
+        return mean_of(np.asarray(correct, dtype=float), (0.0, 1.0), level, clusters)
     ends = clopper_pearson(int(correct.sum()), len(correct), (1 - level) / 2)
     return float(correct.mean()), *ends
+
+
+def mean_of(
+    values: Array, ends: tuple[float, float], level: float, clusters: Array | None = None
+) -> tuple[float, float, float]:
+    """A mean of values between two ends, with :func:`lib.bounds.mean_interval`.
+
+    With clusters, these are what is independent: their sums count.  Two values, or clusters, are
+    the fewest; else the interval is as wide as the ends.
+    """
+    mean, n = float(values.mean()), len(values)
+    place, sizes = np.arange(n), np.ones(n)
+    if clusters is not None:
+        _, place, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    count = len(sizes)
+    if count < 2:
+        return mean, *ends
+    sums = np.bincount(place, weights=values - mean) * (count / n)
+    reach = float(sizes.max()) * count / n
+    found = mean_interval(mean, sums, (ends[0] - mean) * reach, (ends[1] - mean) * reach, level)
+    return mean, max(found.low, ends[0]), min(found.high, ends[1])
 
 
 def acceptance_scores(logits: Array) -> dict[str, Array]:
@@ -186,20 +216,6 @@ def not_at_random(given: ModelPredictions) -> bool:
         return bool(unknown.any() and abstained.any())
     apart = unknown[abstained].mean() - unknown[~abstained].mean() >= 0.05
     return bool(apart and stats.fisher_exact(counts, "greater").pvalue < 1e-3)
-
-
-def look_like_probabilities(given: ModelPredictions, names: Sequence[str]) -> list[str]:
-    """A warning if logits of some name are distributions, every row of them."""
-    names = [
-        name
-        for name in names
-        if (one := getattr(given, name)[~silent(getattr(given, name))]).min(initial=math.inf) >= 0
-        and np.allclose(one.sum(axis=1), 1, atol=1e-3)
-    ]
-    return [
-        f"{', '.join(names)}: no value is negative and each row sums to 1, so that these look "
-        "like probabilities; give logits, or the probabilities' logarithms"
-    ] * bool(names)
 
 
 def check(predictions: Any) -> ModelPredictions:

@@ -4,6 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+import platformdirs
+
 
 def write_atomic(path: Path | str, content: str | bytes, *, private: bool = False) -> Path:
     """Write a file that appears whole or not at all.
@@ -42,6 +44,22 @@ def write_atomic(path: Path | str, content: str | bytes, *, private: bool = Fals
         temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def user_cache() -> Path:
+    """``COMPANION_CACHE``, or this user's folder for what can be had again."""
+    usual = platformdirs.user_cache_dir("abstention-privacy-companion")
+    return Path(os.environ.get("COMPANION_CACHE") or usual).expanduser()
+
+
+def kept_folder(root: Path, name: str) -> Path:
+    """Where what was computed is kept: ``.cache`` of a checkout, else the user's cache.
+
+    That is the place of a checkout which may not be written, and of packages that are installed.
+    """
+    own = root / ".cache"
+    is_ours = (root / "book").is_dir() and os.access(own if own.is_dir() else root, os.W_OK)
+    return (own if is_ours else user_cache()) / name
 
 
 UNFINISHED = r"\.[0-9a-f]{16}"  # how a name ends, after a dot before it, that beside gave

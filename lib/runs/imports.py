@@ -23,6 +23,7 @@ _NAMED = re.compile(r"\blib(?:\.\w+)+")
 # Functions that import what a text says, those that run a text, and those that hand all names on.
 _COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
 _ALL_NAMES = {"globals", "locals", "vars"}
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
 
 
@@ -40,13 +41,18 @@ class Needed(NamedTuple):
     names: tuple[tuple[Import, Import], ...]
 
     def fingerprint(self, files: bool = False) -> str:
-        """SHA-256 of the code, and of other `files` that it names and that lie beside it."""
+        """SHA-256 of the code, and of other `files` that it names and that lie beside it.
+
+        Comments, docstrings and the layout of code change nothing.
+        """
         digest = hashlib.sha256(repr(self.names).encode())
         for module in self.modules:
             path = source_file(module)
             for each in (path, *(_beside(path) if files and module.startswith("lib") else ())):
                 digest.update(f"{module}/{each.name}\0".encode())
-                digest.update(hashlib.sha256(each.read_bytes()).digest())
+                content = each.read_bytes()
+                is_code = each.suffix == ".py"
+                digest.update(_read(content)[1] if is_code else hashlib.sha256(content).digest())
         return digest.hexdigest()
 
 
@@ -71,7 +77,7 @@ def needed(*modules: str) -> Needed:
 def needed_by(code: Iterable[str], *modules: str) -> Needed:
     """What pieces of Python code need of ``lib``, and modules by whose help they are run."""
     try:
-        found = list(_imports("\n".join(code)))  # cells know each other's names
+        found = list(_imports(ast.parse("\n".join(code))))  # cells know each other's names
     except SyntaxError:  # a command of IPython: who knows what it runs
         found = _everything()
     return _follow([*found, *(Import(module) for module in modules)])
@@ -110,14 +116,25 @@ def _everything() -> list[Import]:
     return [Import(name) for name in sorted(names) if source_file(name)]
 
 
-@cache
 def _imports_of(file: Path) -> tuple[Import, ...]:
-    return tuple(_imports(file.read_text(encoding="utf-8")))
+    return _read(file.read_bytes())[0]
 
 
-def _imports(text: str) -> Iterator[Import]:
+@cache
+def _read(code: bytes) -> tuple[tuple[Import, ...], bytes]:
+    """What a module imports, and SHA-256 of what Python makes of it, docstrings aside."""
+    tree = ast.parse(code)
+    found = tuple(_imports(tree))
+    for node in ast.walk(tree):
+        documented = isinstance(node, _DOCUMENTED)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return found, hashlib.sha256(ast.dump(tree).encode()).digest()
+
+
+def _imports(tree: ast.Module) -> Iterator[Import]:
     """What Python code imports of ``lib``, wherever in it; not what it does for its types alone."""
-    nodes = list(_executed(ast.parse(text)))
+    nodes = list(_executed(tree))
     words = {node.id for node in nodes if isinstance(node, ast.Name)}
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     if words & (_COMPUTED | _RUN) or attributes & _COMPUTED:

@@ -7,9 +7,11 @@ import platform
 import shutil
 import subprocess
 from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import PackageMetadata, distributions
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 import lib
 from lib.runs.imports import source_file
@@ -134,8 +136,12 @@ MAIN_PACKAGES = (
     "jupyter-book",
 )
 
+_PROJECT = "abstention-privacy-companion"
+_EXTRAS = ("", "cluster", "text")  # that the book itself may use
+_UNASKED = ("bottleneck", "numexpr")  # pandas computes with these wherever they are installed
+
 # Installers take no part in a computation.
-_SKIPPED = {"pip", "setuptools", "wheel", "abstention-privacy-companion"}
+_SKIPPED = {"pip", "setuptools", "wheel", _PROJECT}
 
 
 @cache
@@ -147,12 +153,43 @@ def package_versions() -> dict[str, str]:
     dict
         Normalised name to version, sorted by name.
     """
-    found = {
-        each["Name"].lower().replace("_", "-"): each["Version"]
-        for each in (d.metadata for d in distributions())  # each time asked, it is parsed
-        if each["Name"]
-    }
-    return {name: found[name] for name in sorted(found) if name not in _SKIPPED}
+    found = _installed()
+    return {name: found[name]["Version"] for name in sorted(found) if name not in _SKIPPED}
+
+
+@cache
+def required_versions() -> dict[str, str]:
+    """Versions of what this project requires, directly or not, and of what may compute unasked.
+
+    What else is installed changes no number and no page.  All counts where the project itself is
+    not installed, and so says nothing of what it requires.
+    """
+    installed, versions = _installed(), package_versions()
+    if _PROJECT not in installed:
+        return versions
+    found: set[str] = set()
+    waiting = [_PROJECT, *_UNASKED]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in installed:
+            continue
+        found.add(name)
+        for requirement in map(Requirement, installed[name].get_all("Requires-Dist", ())):
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
+                waiting.append(_normal(requirement.name))
+    return {name: version for name, version in versions.items() if name in found}
+
+
+@cache
+def _installed() -> dict[str, PackageMetadata]:
+    """What all distributions say of themselves, by their normalised names."""
+    found = (each.metadata for each in distributions())  # each time asked, it is parsed
+    return {_normal(each["Name"]): each for each in found if each["Name"]}
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def hardware() -> dict[str, str | int]:

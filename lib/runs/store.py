@@ -21,7 +21,7 @@ from filelock import FileLock
 
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
-from lib.runs.files import beside, write_atomic
+from lib.runs.files import beside, kept_folder, write_atomic
 from lib.runs.jobs import Job, Outcome, code_of, has_guarantee, identity, rounded, without_counts
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
@@ -91,7 +91,8 @@ class RunStore:
     Parameters
     ----------
     folder : path-like, optional
-        ``COMPANION_RUNS``, or ``.cache/runs`` in the working tree, if not given.
+        ``COMPANION_RUNS``, or ``.cache/runs`` in the working tree, if not given; ``runs`` in
+        ``COMPANION_CACHE`` or the user's cache where there is no working tree, or none to write to.
     public : bool, optional
         Whether the data of all runs are public, as the book's are: then a run records its whole
         configuration with all seeds, plain hashes of its data, and their counts, and its key is
@@ -117,7 +118,7 @@ class RunStore:
                 raise ValueError(f"{PUBLIC} must be 1 or 0, got {said!r}")
             public = said == "1"
         self.public = public
-        usual = Path(lib.__file__).parents[1] / ".cache" / "runs"
+        usual = kept_folder(Path(lib.__file__).parents[1], "runs")
         named = os.environ.get("COMPANION_RUNS") if folder is None else folder
         self.folder = Path(named or usual)
 

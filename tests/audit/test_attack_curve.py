@@ -32,6 +32,7 @@ def most(repetitions, error):
     return stats.binom.ppf(0.999, repetitions, error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("digits", [None, 0])
 @pytest.mark.parametrize(("mu", "n"), [(0.0, 20), (0.0, 300), (1.0, 40), (1.0, 600), (4.0, 60)])
 def test_true_claims_are_rarely_refuted(mu, n, digits):
@@ -118,6 +119,7 @@ def test_accuracy_by_hand():
 # What else people do with one set of trials: how often a bound on epsilon is above the truth.
 
 
+@pytest.mark.slow
 def test_the_median_of_divisions_holds_and_the_best_of_them_does_not():
     """An attack that says yes or no: the other half of the trials, 101 times, by its counts."""
     rng, repetitions, n, rates = np.random.default_rng(6), 500, 200, (0.5, 0.1)
@@ -132,6 +134,7 @@ def test_the_median_of_divisions_holds_and_the_best_of_them_does_not():
     assert above[2] > most(repetitions, 1 - LEVEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.0, 1.0])
 def test_the_level_with_several_divisions(mu):
     rng, repetitions, n, delta = np.random.default_rng(2), 100, 60, 0.01

@@ -7,6 +7,7 @@ from scipy import stats
 from lib.audit import epsilon_lower_bounds, gaussian_lower_bound, true_best_epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["held-out", "union"])
 @pytest.mark.parametrize(("mu", "n"), [(0.0, 60), (1.0, 8), (1.0, 200), (4.0, 60)])
 def test_level(choice, mu, n):

@@ -28,6 +28,7 @@ def inside(fnr, fpr, epsilon, delta):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counts", "delta"), TABLES)
 def test_beyond_each_end_lies_what_the_level_leaves_for_it(counts, delta):
     rng = np.random.default_rng(0)

@@ -156,6 +156,7 @@ def test_of_equal_bounds_the_first_is_the_best(method):
         assert best_lower_bound(table, 1e-3, 0.9, method)[0] == place
 
 
+@pytest.mark.slow
 def test_a_best_bound_that_rectangles_do_not_lead_to():
     """Jeffreys' rectangles rank these rows otherwise than the posterior does."""
     rng = np.random.default_rng(3)
@@ -220,6 +221,7 @@ CORNERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", CORNERS)
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 def test_corner_cases_are_finite_ordered_and_monotone_in_the_level(counts, delta):

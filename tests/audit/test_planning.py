@@ -63,6 +63,7 @@ def test_a_correct_claim_is_rarely_accused(audit, models, epsilon):
     assert rate * repetitions <= stats.binom.ppf(1 - 1e-6, repetitions, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("audit", planning.AUDITS)
 def test_more_models_see_more(audit):
     limits = [planning.detection_limit(audit, n, 1.0, repetitions=60, seed=2) for n in (128, 512)]

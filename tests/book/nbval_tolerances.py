@@ -21,6 +21,7 @@ from tolerances import differences, table_differences, tolerances
 
 from lib.book.execute import TABLE_MIME
 from lib.book.kernels import OwnSockets
+from lib.book.notebooks import bundle_of
 
 _compare = IPyNbCell.compare_outputs
 
@@ -28,7 +29,7 @@ _compare = IPyNbCell.compare_outputs
 def readable(outputs) -> list[dict]:
     """Printed text as one, and every table under its name."""
     printed = [o["text"] for o in outputs if o["output_type"] == "stream"]
-    tables = [o["data"][TABLE_MIME] for o in outputs if TABLE_MIME in o.get("data", {})]
+    tables = [found[TABLE_MIME] for found in map(bundle_of, outputs) if TABLE_MIME in found]
     texts = {f"table {table['name']}": table["csv"] for table in tables}
     if printed:
         texts["printed"] = "".join(printed)

@@ -1,12 +1,13 @@
-"""Builders beside html, one after the other in one checkout."""
+"""Builders beside html, one after the other in one checkout; builds from and to other places."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from throwaway import make_book
+from throwaway import Book, make_book
 
 HREF = re.compile(r"""(?:href|src)=["']([^"'#][^"']*)["']""")
 
@@ -25,28 +26,60 @@ def dead_links(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
+def build(book: Book, *arguments: str, before: tuple[str, ...] = (), **options) -> str:
+    """What the command says, red or green."""
+    usual = {"cwd": book.root, "env": book.environment(), "text": True, "stdout": subprocess.PIPE}
+    command = [*before, *book.command()[:2], *arguments]
+    return subprocess.run(command, stderr=subprocess.STDOUT, **usual | options).stdout
+
+
 @pytest.mark.slow
 def test_each_builder_is_right_or_says_in_one_line_why_not(tmp_path):
-    """The first leaves pages as another would have addressed them; a name that URLs find hard."""
+    """Each leaves pages as another would have addressed them; a name that URLs find hard."""
     book = make_book(tmp_path / "Bücher und mehr")
-
-    def build(builder, folder="book"):
-        command = [*book.command()[:2], folder, "--builder", builder]
-        options = {"cwd": book.root, "env": book.environment(), "capture_output": True}
-        return subprocess.run(command, **options, text=True)
-
-    for builder in ("dirhtml", "html", "singlehtml"):
-        done = build(builder)
-        assert done.returncode == 0, done.stderr
+    for builder in ("dirhtml", "singlehtml", "html"):
+        said = build(book, "book", "--builder", builder)
+        assert "build succeeded" in said, said
         assert dead_links(book.root / "book" / "_build" / builder) in ([], SEARCH)
-    assert "2 unchanged" in done.stdout + done.stderr
-    refused = build("latex")
-    assert "the builder latex cannot show" in refused.stderr
+    assert "chapters: 0 executed, 2 unchanged" in said
+    # From elsewhere, by another spelling, on a bare machine: the same site, nothing is read anew.
+    bare = book.environment(LANG="C", LC_ALL="C")
+    del bare["HOME"]
+    spelled = f"{book.root.name}/../{book.root.name}/book"
+    said = build(book, spelled, cwd=tmp_path, env=bare, umask=0o077)
+    assert "chapters: 0 executed, 2 unchanged" in said
+    assert "0 added, 0 changed, 0 removed" in said
+    assert "the builder latex cannot show" in build(book, "book", "--builder", "latex")
     (book.root / "_config.yml").write_text((book.root / "book" / "_config.yml").read_text())
     toc = (book.root / "book" / "_toc.yml").read_text().replace("file: ", "file: book/")
     (book.root / "_toc.yml").write_text(toc.replace("root: ", "root: book/"))
-    assert "build " + str(book.root / "book") in build("html", ".").stderr
+    assert "build " + str(book.root / "book") in build(book, ".")
 
 
 #: Of the single page, whose theme has a search and no page for it.
 SEARCH = [("index.html", "search.html"), ("index.html", "searchindex.js")]
+#: Without the rights that root has over all files.
+AS_OTHERS = (
+    ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
+    if hasattr(os, "getuid") and os.getuid() == 0
+    else ()
+)
+
+
+@pytest.mark.slow
+def test_a_checkout_that_may_not_be_written_is_built_into_another_folder(tmp_path):
+    book, kept, out = make_book(tmp_path / "book"), tmp_path / "kept", tmp_path / "out"
+    for path in (book.root, *book.root.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    given = {"env": book.environment(COMPANION_CACHE=str(kept)), "before": AS_OTHERS}
+    try:
+        for executed in (2, 0):
+            said = build(book, "book", "--path-output", str(out), **given)
+            assert f"chapters: {executed} executed" in said, said
+        assert (out / "_build" / "html" / "two.html").exists()
+        nowhere = {"env": book.environment(COMPANION_CACHE=str(book.root / "kept"))}
+        said = build(book, "book", "--path-output", str(out), **given | nowhere)
+        assert "COMPANION_CACHE may name a folder that can be written" in said
+    finally:
+        for path in (book.root, *book.root.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o200)

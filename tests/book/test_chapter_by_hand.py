@@ -19,6 +19,7 @@ from lib.book.chapters import (
 from lib.book.claims import ClaimError
 from lib.book.evidence import Evidence, runs
 from lib.book.execute import FIGURE_MIME, TABLE_MIME, VALUE_MIME, VERDICT_MIME
+from lib.book.notebooks import bundle_of
 from lib.book.parameters import ParameterError
 from lib.book.records import read_records
 from lib.book.session import open_chapter
@@ -72,7 +73,11 @@ def shown(monkeypatch):
     """What a shell would have been given to show."""
     bundles = []
     monkeypatch.setattr(session, "get_ipython", lambda: object())
-    monkeypatch.setattr(session, "display", lambda bundle, raw: bundles.append(bundle))
+    monkeypatch.setattr(
+        session,
+        "display",
+        lambda data, raw, metadata: bundles.append(bundle_of({"data": data, "metadata": metadata})),
+    )
     return bundles
 
 
@@ -94,9 +99,9 @@ def test_a_script_has_its_parameters_and_prints_the_command_of_these(book, capsy
 
 def test_in_a_shell_the_last_declarations_count_and_what_papermill_injected(book, monkeypatch):
     def opened(*sources, **namespace):
-        shell = type("Shell", (), {"user_ns": {"In": ["", *sources]}})
+        shell = type("Shell", (), {"user_ns": {"In": ["", *sources]}, "user_ns_hidden": {"In": []}})
         monkeypatch.setattr(session, "get_ipython", shell)
-        monkeypatch.setattr(session, "display", lambda bundle, raw: None)
+        monkeypatch.setattr(session, "display", lambda *_, **__: None)
         return open_chapter("one", namespace).parameters
 
     declared, injected = "base: float = 2.0  # [0, 100] what is doubled", "# Parameters\nbase = 7.0"
@@ -107,6 +112,27 @@ def test_in_a_shell_the_last_declarations_count_and_what_papermill_injected(book
         opened(declared, injected.replace("base", "bas"), base=2.0, bas=7.0)
     with pytest.raises(ParameterError, match="base"):
         opened(declared, "", base=101.0)
+    # nbval keeps no history: the chapter's file has the declarations.
+    (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters: [{file: one}]\n")
+    given = {"In": [], "_i": "", "names": ["b"], "open_chapter": open_chapter}
+    assert opened(**given) == {"base": 2.0, "names": ["b"]}
+    for wrong in ({"bas": 2.0}, {"base": 101.0}, {"names": ["c"]}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            opened(**(given | wrong))
+
+
+def test_a_script_has_the_book_that_it_is_in(book, monkeypatch, capsys):
+    monkeypatch.delenv("COMPANION_BOOK")
+    opened = open_chapter("one", {"__file__": str(book / "one.py")})
+    assert opened.claims() == ["T-1", "T-2", "G-1", "G-2"]
+
+
+def test_without_its_book_a_chapter_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.delenv("COMPANION_BOOK", raising=False)
+    monkeypatch.setattr(session.lib, "__file__", str(tmp_path / "packages" / "lib" / "__init__.py"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match=r"chapter one is not here: .* set COMPANION_BOOK"):
+        open_chapter("one", {})
 
 
 # ------------------------------------------------------------------ values, tables, figures

@@ -1,6 +1,8 @@
 """Notebooks as people get them: whole by themselves, run again, checked by nbval itself."""
 
+import base64
 import json
+import math
 import os
 import re
 import subprocess
@@ -9,10 +11,20 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
+from papermill.exceptions import PapermillExecutionError
 
-from lib.book.chapters import chapter_files, read_chapter
+from lib.book.chapters import (
+    chapter_files,
+    chapter_of,
+    declared_parameters,
+    profile_parameters,
+    read_chapter,
+)
 from lib.book.execute import BuildError, require_one_lib
 from lib.book.notebooks import MINE, VALUE_MIME, Surroundings, as_written, plain, with_own_values
+from lib.book.papermill_io import ChapterHandler
+from lib.book.parameters import Parameter, ParameterError, validate_parameters
 
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / "book"
@@ -85,7 +97,7 @@ def test_nothing_is_left_of_any_chapter_and_its_own_text_comes_back(chapter):
 def notebook(share):
     """As papermill hands it over to be written."""
     shown = [] if share is None else [{VALUE_MIME: {"name": "share", "value": share}}]
-    outputs = [nbformat.v4.new_output("display_data", data) for data in shown]
+    outputs = [nbformat.v4.new_output("display_data", metadata={MINE: own}) for own in shown]
     text = "{value}`one.share:.0%` of {value}`two.n:d`, {value}`two@standard.small.n:d`."
     cells = [nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("", outputs=outputs)]
     return nbformat.v4.new_notebook(cells=cells, metadata={MINE: {"page": "one"}})
@@ -99,8 +111,11 @@ def test_prose_has_the_numbers_of_its_run_and_of_records(share, shown, monkeypat
     monkeypatch.setattr("lib.book.records.read_records", lambda book, chapter: runs)
     monkeypatch.setattr("lib.book.records.by_size", sorted)
     text = with_own_values(nbformat.writes(notebook(share)), tmp_path, "")
-    assert nbformat.reads(text, as_version=4).cells[0].source == shown
+    done = nbformat.reads(text, as_version=4)
+    assert done.cells[0].source == shown
+    assert done.cells[1].outputs == []  # a value is nothing that a viewer could show
     assert with_own_values(text, tmp_path, "") == text
+    assert as_written(done).metadata[MINE] == {"page": "one"}  # the old values are gone
     others = json.dumps({**json.loads(text), "metadata": {}})  # no notebook of a chapter
     assert with_own_values(others, tmp_path, "") == others
 
@@ -109,6 +124,123 @@ def test_what_somebody_has_written_into_the_prose_stays(tmp_path):
     done = nbformat.reads(with_own_values(nbformat.writes(notebook(0.5)), tmp_path, ""), 4)
     done.cells[0].source += " My note."
     assert as_written(done).cells[0].source.endswith("My note.")
+
+
+# ------------------------------------------------------------------ what papermill says
+
+
+def failed(name, said, *frames):
+    return PapermillExecutionError(5, 3, "source", name, said, frames)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            failed("ZeroDivisionError", "division by zero", "a", "b"),
+            "error in cell [3]: ZeroDivisionError: division by zero\na\nb\n",
+        ),
+        (
+            failed("ParameterError", "no\nway", "ParameterError: no\nway"),
+            "error in cell [3]: ParameterError: no\nway\n",
+        ),
+        (BuildError("two lines,\n as one"), "error: BuildError: two lines, as one\n"),
+        (
+            FileNotFoundError(2, "No such file", "x.py"),
+            "error: FileNotFoundError: [Errno 2] No such file: 'x.py'\n",
+        ),
+    ],
+)  # fmt: skip
+def test_papermill_says_first_what_went_wrong(error, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/some/where/papermill", "a.py", "b.ipynb"])
+    sys.excepthook(type(error), error, None)
+    assert capsys.readouterr().err == said
+
+
+def as_given(text: str | bytes):
+    """The values of ``-y``, or of ``-b`` if these are bytes, as papermill reads them."""
+    from papermill.iorw import NoDatesSafeLoader
+
+    text = base64.b64decode(text) if isinstance(text, bytes) else text
+    return yaml.load(text, Loader=NoDatesSafeLoader)  # noqa: S506 - as papermill calls it
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "ParameterError: no YAML at line 1, column 6: expected ',' or ']', but got"),
+        ("a: 1\n b: 2", "ParameterError: no YAML at line 2, column 3: mapping values are not"),
+        (b"x", "ParameterError: what follows -b must be YAML in base64: "),
+        (base64.b64encode(b"\xff: 1"), "ReaderError: unacceptable character #x00ff"),
+        (base64.b64encode(b"[1]"), "ParameterError: parameters must be like `margin: 0.01`"),
+    ],
+)  # fmt: skip
+def test_papermill_says_where_parameters_are_wrong(text, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["papermill/__main__.py"])
+    with pytest.raises((ValueError, yaml.YAMLError)) as caught:
+        as_given(text)
+    sys.excepthook(caught.type, caught.value, None)
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {said}")
+    assert shown.count("\n") == 1
+
+
+def test_a_fault_of_papermill_has_its_traceback_after_the_message(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["papermill"])
+    sys.excepthook(KeyError, KeyError("x"), None)
+    assert capsys.readouterr().err == "error: KeyError: 'x'\nKeyError: 'x'\n"
+
+
+def test_a_program_that_calls_papermill_has_its_own_traceback(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["mine.py"])
+    sys.excepthook(BuildError, BuildError("no"), None)
+    assert "lib.book.execute.BuildError: no" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[1]", "word", "3", "2020-01-01"])
+def test_parameters_of_papermill_are_names_and_values(text):
+    with pytest.raises(ParameterError, match=r"margin: 0\.01"):
+        as_given(text)
+    assert as_given("") is None
+
+
+FILES = sorted(ROOT.glob("params/*/*.yml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_each_parameter_file_reaches_a_chapter_by_papermill_as_it_is(path):
+    """As ``-f`` reads it, as a cell that papermill makes of it, and as the chapter checks it."""
+    from papermill.iorw import read_yaml_file
+
+    given, chapter = read_yaml_file(str(path)) or {}, chapter_of(path.stem)
+    assert given == profile_parameters(ROOT / "params", path.parent.name, path.stem)
+    text = chapter_files(BOOK)[chapter].read_text(encoding="utf-8")
+    validate_parameters(declared_parameters(read_chapter(text)), assigned(given))
+
+
+def assigned(parameters: dict) -> dict:
+    """What a notebook has after the cell that papermill makes of parameters."""
+    from papermill.translators import papermill_translators
+
+    namespace: dict = {}
+    exec(papermill_translators.find_translator("python3", "python").codify(parameters), namespace)
+    found = {name: namespace[name] for name in parameters}
+    assert repr(found) == repr(parameters)  # NaN is no equal of itself
+    return found
+
+
+def test_values_that_are_hard_to_write_arrive_as_they_are():
+    text = "{a: .inf, b: -.inf, c: .nan, d: [1, 2.5, .inf], e: 'it''s {x}', f: null, g: yes, h: ü}"
+    assigned(as_given(text))
+    parameter = Parameter("x", "float", 0.5, "(0, 10]", "a width")
+    for given in (math.inf, -math.inf, math.nan, [0.5], "0.5", None, True):
+        with pytest.raises(ParameterError, match=r"^parameter x = .* is not allowed: it must be a"):
+            parameter.check(given)
+
+
+def test_no_chapter_is_written_over():
+    with pytest.raises(BuildError, match=r"output = 'book/audit.py' must end in \.ipynb"):
+        ChapterHandler.write("{}", "book/audit.py")
 
 
 # ------------------------------------------------------------------ papermill and nbval themselves
@@ -178,10 +310,25 @@ def test_papermill_from_anywhere_again_and_nbval(place):
     assert prose(again.read_text(encoding="utf-8")) == "# One\n8 is twice 4, see x."
     absolute = str(place / "book" / "beyond" / "one.py")
     done = run(place / "elsewhere", "papermill", absolute, "bad.ipynb", "-p", "n", "10")
-    assert "parameter n = 10" in done.stderr.strip().splitlines()[-1]
+    said = "ParameterError: parameter n = 10 is not allowed"
+    assert f"\nerror in cell [3]: {said}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"In [3]</a>'.</span>\n\n```\n{said}" in prose(
+        Path(place, "elsewhere", "bad.ipynb").read_text()
+    )
     checked = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", str(again), str(out))
     assert checked.returncode == 0, checked.stdout
     assert "5 passed" in checked.stdout
+    changed, text = [], out.read_text(encoding="utf-8")
+    for number, (old, new) in enumerate(
+        [("2 * n", "3 * n"), ('"n: int', '"m: int = 1\\n", "n: int')]
+    ):
+        changed.append(place / "elsewhere" / f"changed{number}.ipynb")
+        assert text.count(old) >= 1
+        changed[-1].write_text(text.replace(old, new), encoding="utf-8")
+    refused = run(place, "pytest", "--nbval", "-p", "no:cacheprovider", *map(str, changed))
+    assert "2 failed, 2 passed" in refused.stdout
+    assert "ParameterError: unknown parameter m = 1" in refused.stdout
 
 
 def test_a_book_with_a_lib_of_its_own_takes_no_other(tmp_path):

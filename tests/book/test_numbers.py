@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from notebooks import (
     EXPECTED,
+    LITERALLY,
     ROOT,
     data_in_use,
     expected_texts,
@@ -92,9 +93,14 @@ def by_nbval(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize(
+    "chapter", [pytest.param(c, marks=pytest.mark.long) if c in LITERALLY else c for c in CHAPTERS]
+)
 def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, by_nbval):
-    """Trainings and long tables come from the store; the last two cells must fail."""
+    """Trainings and long tables come from the store; the last two cells must fail.
+
+    Of the chapters that `test_handed_out.py` has nbval compare, this takes no second time.
+    """
     cells, counts, shown = by_nbval
     count = counts[chapter]
     expected = {f"Cell {number}": number < count - 2 for number in range(count)}

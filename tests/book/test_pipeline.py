@@ -258,18 +258,25 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
 def test_lib_that_changes_during_execution_is_not_trusted(built):
     """What a chapter imports counts, also through others; a style sheet and a study do not."""
     late = built.root / "lib" / "check.py"
-    write = f"import pathlib; pathlib.Path({str(late)!r}).open('a').write('#')\ndouble = 2"
+    write = f"import pathlib; pathlib.Path({str(late)!r}).open('a').write('x = 1')\ndouble = 2"
     built.edit("book/one.py", "double = 2", write)
     assert built.stale() == ["one"]
     assert "lib changed while chapter one was executed" in built.execute(fails=True).output
     assert built.stale() == ["one", "two"]
 
 
-def test_what_no_chapter_imports_executes_none_and_shows(built):
-    """A style sheet, an example, another study: pages are written anew; links to a sheet change."""
-    for file in ("report/examples/tables.py", "studies/counterfactual/stress.py"):
+def test_what_changes_no_number_executes_no_chapter(built):
+    """What changes no page has none read; a style sheet does, as pages link to its hash."""
+    for file in ("check.py", "book/session.py", "book/sphinx_ext.py"):
         with (built.root / "lib" / file).open("a") as module:
             module.write("# A remark.\n")
+    for file in ("report/examples/tables.py", "studies/counterfactual/stress.py"):
+        with (built.root / "lib" / file).open("a") as module:
+            module.write("x = 1\n")
+    built.edit("lib/runs/files.py", '"""Writing files', '"""Files written')
+    output = built.build()
+    assert executed(output) == 0
+    assert "0 added, 0 changed, 0 removed" in output
     before = re.findall(r"companion\.css\?v=\w+", built.page("one"))
     with (built.root / "lib/book/static/companion.css").open("a") as sheet:
         sheet.write("/* A remark. */\n")

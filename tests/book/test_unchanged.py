@@ -106,7 +106,7 @@ INPUTS = {
     "a repository that is none": lambda: given(COMPANION_REPOSITORY="some where"),
     "the address": lambda: given(COMPANION_SITE="https://some.where"),
     "any variable of ours": lambda: given(COMPANION_NEW="1"),
-    "a package": lambda: installed("package_versions", {"numpy": "0"}),
+    "a package": lambda: installed("required_versions", {"numpy": "0"}),
     "Python": lambda: installed("python_version", "CPython 3.0.0"),
     "a remote": lambda: in_git("status"),
     "the note": lambda: edited("book/_build/.companion-note.json", lambda old: old[:-9]),

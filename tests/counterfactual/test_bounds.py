@@ -33,6 +33,7 @@ def test_of_zeros_and_ones_it_is_clopper_and_pearsons(n, level):
         assert found == pytest.approx((low, high), abs=0.006 * max(1 - low, high, 0.01) + 0.003 / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "psi", "guess"),
     [([12, 20, 40, 80], 0.9, 0.9), ([12, 20, 40, 80], 0.95, 0.95), ([60] * 5, 0.99, 0.5)],
@@ -49,6 +50,7 @@ def test_intervals_of_groups_hold_all_together(sizes, psi, guess):
     assert held / trials >= least(0.95, trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 10])
 def test_clusters_keep_the_level(size):
     rng, held, naive, trials = np.random.default_rng(size), 0, 0, 150

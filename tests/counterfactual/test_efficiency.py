@@ -38,6 +38,7 @@ def test_bound_by_hand():
     assert efficiency_bound([[0.0]], [[0.7]], [[0.21]]) == pytest.approx(0.21)
 
 
+@pytest.mark.slow
 def test_bound_is_the_variance_of_the_influence_values_of_an_oracle():
     a, b = oracle_nuisances(simulate(400_000, rng=0))
     influence = influence_values(a) - influence_values(b)
@@ -45,6 +46,7 @@ def test_bound_is_the_variance_of_the_influence_values_of_an_oracle():
     assert abs(influence.var() - stress.bound_of_experiment()) < 4 * error
 
 
+@pytest.mark.slow
 def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level():
     n, repeated, truth = 500, 300, true_difference()
     found = [
@@ -99,6 +101,7 @@ def test_it_needs_points_that_both_answered():
         mixed_difference(drawn.X, *(drawn.scores[0], r, drawn.scores[1], ~r), rng=0, **FIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 0.5])
 def test_with_the_true_nuisance_functions_it_keeps_its_level_and_is_narrower(epsilon):
     missed, widths, repeated = 0, [], 200

@@ -120,6 +120,7 @@ def drift(rng, n, floor):
     return [Nuisances(r[k], s[k], pi[k], np.full(n, 0.1)) for k in (0, 1)], s[0] - s[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.05, 0.2, 0.6])
 @pytest.mark.parametrize("level", [0.95, 0.7])
 def test_the_points_own_difference_is_missed_at_any_time_as_seldom_as_promised(floor, level):
@@ -140,6 +141,7 @@ def flat(rng, n, floor):
     return Nuisances(r, s, pi, np.full(n, 0.9)), 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floor", [0.02, 0.2, 1.0])
 def test_a_score_is_missed_at_any_time_as_seldom_as_promised(floor):
     """Where a fixed-time interval is wrong in many streams, for the same values."""
@@ -155,6 +157,7 @@ def test_a_score_is_missed_at_any_time_as_seldom_as_promised(floor):
     assert fixed > 0.2 * REPETITIONS
 
 
+@pytest.mark.slow
 def test_the_level_is_used_up_where_it_can_be():
     """The boundary is not a bound by far: Gaussian-like sums, few looks lost at the start."""
     rng, n, missed = np.random.default_rng(2), 3000, 0
@@ -239,6 +242,7 @@ def test_where_nobody_abstains_a_group_is_a_t_interval():
         assert one.interval == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_intervals_of_groups_hold_all_together():
     """Five groups of 12 to 150 points, propensities known, a poor guess."""
     rng, held, trials = np.random.default_rng(5), 0, REPETITIONS

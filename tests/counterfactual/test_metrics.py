@@ -113,6 +113,7 @@ def test_relations(data, reward):
     assert authors == pytest.approx(chow_score(s, r, -reward).value + reward, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     rng, misses, repetitions = np.random.default_rng(0), np.zeros(5), 500
     x = np.linspace(0, 1, 100_001)

@@ -68,6 +68,7 @@ def test_told_propensities_are_believed_until_abstention_denies_them():
     assert reason.endswith("so that positivity fails there, whatever propensities are given")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 400])
 @pytest.mark.parametrize("design", ["step", "steep", "linear"])
 def test_propensities_of_at_most_nine_tenths_are_seldom_taken_for_a_rule(design, n):
@@ -86,6 +87,7 @@ def test_propensities_of_at_most_nine_tenths_are_seldom_taken_for_a_rule(design,
     assert found <= allowed(repetitions, 0.01)[1]
 
 
+@pytest.mark.slow
 def test_bounds_hold_the_whole_set():
     """Ends of the identified set, in small samples and with means near 1."""
     repetitions, level = 300, 0.9

@@ -132,6 +132,7 @@ def noisy(rng, n=400, classifiers=1) -> Estimate:
     return estimate_from_nuisances(made, clip=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifiers", [1, 2])
 @pytest.mark.parametrize("scores", [(0.0, 1.0), (-0.5, 1.5)])
 def test_bounds_by_linear_programming(classifiers, scores):
@@ -347,6 +348,7 @@ def linear_fit(x, r, s, fold):
     return propensity, outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_coverage(known):
     """Of each bound by its end of the interval, and of both."""

@@ -103,6 +103,7 @@ def test_optimal_rho_by_search(n, level):
     assert width(math.log(optimal_rho(n, level))) <= found.fun * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [gaussian, bernoulli, doubly_robust])
 def test_miscoverage_at_any_time(values):
     """The sequence keeps its level at all n at once; the pointwise interval does not."""
@@ -114,6 +115,7 @@ def test_miscoverage_at_any_time(values):
     assert outside.any(axis=1).mean() > 3 * ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.5, 0.95, 0.98, 0.99, 0.999])
 def test_miscoverage_from_few_values_and_near_one(mean):
     """As the docstring says of zero-one values; with the variance alone it was 11%."""

@@ -6,7 +6,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from lib.data import cache, store
+from lib.data import cache
+from lib.runs.files import user_cache
 
 ARRAYS = {
     "a": np.arange(12.0).reshape(3, 4),
@@ -35,7 +36,7 @@ def kept(computed, identity="x"):
 
 
 def folders():
-    folder = store._cache() / "made"
+    folder = user_cache() / "made"
     return sorted(folder.iterdir()) if folder.exists() else []
 
 

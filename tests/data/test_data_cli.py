@@ -1,7 +1,7 @@
 import pytest
 
 from lib.data import __main__ as cli
-from lib.data import store
+from lib.runs.files import user_cache
 
 
 @pytest.mark.parametrize("arguments", [[], ["fetch"], ["frobnicate"], ["fetch", "nothing/*"]])
@@ -34,7 +34,7 @@ def test_fetch_verify_and_list_find_copies(mirror, monkeypatch, capsys):
     mirror.add("group/b", b"b", present=False)
     mirror.add("other/c", b"c", chapters=())
     mirror.add("other/d", b"d", known=False)
-    cache = store._cache() / mirror.entries["group/b"].mirror
+    cache = user_cache() / mirror.entries["group/b"].mirror
     cache.parent.mkdir(parents=True)
     cache.write_bytes(b"b")
     assert words("fetch", "group/*", "group/a") == [[str(mirror.path("group/a"))], [str(cache)]]

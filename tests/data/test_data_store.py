@@ -11,12 +11,13 @@ import pytest
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import registry
+from lib.runs.files import user_cache
 
 CONTENT = b"what the authors published"
 
 
 def cached(mirror, name):
-    return store._cache() / mirror.entries[name].mirror
+    return user_cache() / mirror.entries[name].mirror
 
 
 def put(path, content):
@@ -127,7 +128,7 @@ def test_download_fills_the_cache_once(mirror, server, before):
     assert store.fetch("a") == cached(mirror, "a")
     assert store.fetch("a").read_bytes() == CONTENT
     assert server.requests == 1
-    assert files_below(store._cache()) == [cached(mirror, "a")]
+    assert files_below(user_cache()) == [cached(mirror, "a")]
 
 
 def test_network_that_comes_back_is_noticed(mirror, server, dead_url):

@@ -20,6 +20,7 @@ from lib.data import store
 from lib.data.digits import load_digits
 from lib.data.errors import DataUnavailable, UndeclaredData
 from lib.data.images import ImageSet, load_images
+from lib.runs.files import user_cache
 
 
 def image_set(n=4, name="made", **changes):
@@ -122,7 +123,7 @@ def small(mirror):
 
 
 def parsed_folders():
-    folder = store._cache() / "parsed"
+    folder = user_cache() / "parsed"
     return sorted(folder.iterdir()) if folder.exists() else []
 
 

@@ -7,6 +7,7 @@ import pytest
 from lib.data import __main__ as cli
 from lib.data import store
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData
+from lib.runs.files import user_cache
 
 CONTENT = b"what the authors published"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -27,12 +28,12 @@ def look(name, path):
 
 
 def cached(name="a"):
-    return store._cache() / store.entry(name).mirror
+    return user_cache() / store.entry(name).mirror
 
 
 def kept():
     """Whatever lies in the cache."""
-    return sorted(p for p in store._cache().rglob("*") if p.is_file())
+    return sorted(p for p in user_cache().rglob("*") if p.is_file())
 
 
 def note(name="a"):

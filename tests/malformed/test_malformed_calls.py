@@ -59,7 +59,9 @@ REASONS = {
     ELSEWHERE: """
         counterfactual.Nuisances runs.Checkpoint runs.RunStore runs.fingerprint
         runs.generator_state runs.stored_table runs.write_atomic""",
-    FILES: "report.read_predictions report.find_file data.read_numpy_pickle book.open_chapter",
+    FILES: """
+        report.read_predictions report.report report.find_file data.read_numpy_pickle
+        book.open_chapter""",
     OTHER_NAME: "training.plan runs.canonical",
 }
 WITHOUT = {name for names in REASONS.values() for name in names.split()}

@@ -137,7 +137,7 @@ def rows_of(*cells):
 
 TABLES = {
     "logits": ("part,logit_0,logit_1,label\n", rows_of(["test"], [1], [0.5], [0, 1])),
-    "a long group": ("part,group,label\n", rows_of(["test"], ["a", "b" * 200], [1])),
+    "a long group": ("part,group,abstained\n", rows_of(["test"], ["a", "b" * 200], [1])),
     "a trial": (f"{TRIAL},x,k\n", rows_of([1], [0], [0], [1], range(4000), ["a", "b"])),
     "a trial of words": (f"{TRIAL},k\n", rows_of([1], [0], [0], [1], [f"k{i}" for i in range(30)])),
 }
@@ -169,15 +169,15 @@ def test_a_table_stops_at_the_limit(case, tmp_path, monkeypatch):
         ("part" + ",a" * MEGABYTE, "a row of more than 500,000 characters"),
         ('part,"' + "a\n" * MEGABYTE + '"', "must be CSV, got in row 1: .*limit"),
         ("part," + '"a\n",' * MEGABYTE, "a row of more than 500,000 characters"),
-        ("part,group\ntest," + "a" * 100_000, "at most 200 characters"),
-        ("part,group\n" + "".join(f"test,{k}\n" for k in range(3000)), "at most 100 different"),
+        ("part,group,abstained\ntest," + "a" * 100_000 + ",0", "at most 200 characters"),
+        ("part,group,abstained\n" + "test,{},0\n" * 3000, "at most 100 different"),
         (f"{TRIAL},{'x' * 100_000}\n1,0,1,0,1\n1,0,1,0", "row 3 must have 5 cells"),
     ],
 )
 def test_a_row_a_cell_and_a_word_are_bounded(text, said, tmp_path, monkeypatch):
     monkeypatch.setenv(FILE_MEMORY, str(32 * MEGABYTE))
     path = tmp_path / "own.csv"
-    path.write_text(text)
+    path.write_text(text.format(*range(3000)))
     peak, error = peak_of(report.read_predictions, path)
     assert peak < 32 * MEGABYTE
     with pytest.raises(ValueError, match=said):

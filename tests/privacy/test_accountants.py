@@ -141,6 +141,7 @@ def compare(ledger, delta):
     assert by_pld <= by_rdp
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ledger", "delta"), [*ledgers(GRID)])
 def test_epsilon_equals_other_accountants(ledger, delta):
     compare(ledger, delta)

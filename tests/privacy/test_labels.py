@@ -152,6 +152,7 @@ def test_laplace_loss_is_bounded_by_epsilon_and_attains_it(scale):
     assert mechanism.epsilon() == 2 / scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.4, 1.7, 5.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-2, 0.1, 0.3])
 def test_laplace_against_dp_accounting(scale, delta):
@@ -227,6 +228,7 @@ def test_gaussian_epsilon_with_many_digits(sigma, delta):
             assert float(exact(mpmath.mpf(epsilon)) / delta) == pytest.approx(1, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-10, 1e-5, 1e-3, 0.1])
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 20.0])
 def test_gaussian_against_dp_accounting(sigma, delta):

@@ -210,6 +210,7 @@ def test_authors_switch_points(sigma, order, switch):
     assert below[0] == pytest.approx(order / sigma**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma1", "sigma2", "asked", "answered", "delta"),
     [(160.0, 20.0, 1000, 500, 1e-5), (20.0, 10.0, 50, 30, 1e-6), (90.0, 30.0, 2000, 0, 1e-3)],

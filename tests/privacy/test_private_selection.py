@@ -82,6 +82,7 @@ def test_numbers_of_trials_have_the_distribution_of_the_proof(shape):
     assert (draw_trials(mean, shape, size=size, rng=3) == drawn).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [2.0, 30.0])
 @pytest.mark.parametrize("shape", [0.0, 1.0])
 def test_noise_keeps_the_budget_and_is_no_larger_than_it_must_be(mean, shape):
@@ -104,6 +105,7 @@ def test_nothing_spent_costs_nothing_and_no_noise_is_no_privacy():
         selection_noise_multiplier(0.001, *PLAN, 1e5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1.5, 8.0, 1000.0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dp_accounting_says_the_same(mean, shape):

@@ -138,6 +138,7 @@ def test_an_answer_costs_what_the_accountant_says_but_near_the_bound_without_vot
         assert log_q0(sigma, order) < -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "order"), SETTINGS)
 def test_what_is_smooth_changes_by_a_factor_of_at_most_e_to_the_beta(sigma, order):
     """Data sets of three queries; a changed teacher moves a vote in each of them."""
@@ -211,6 +212,7 @@ def some_votes(seed=0, queries=30):
     return np.array([rng.multinomial(12, rng.dirichlet([0.3] * 3)) for _ in range(queries)])
 
 
+@pytest.mark.slow
 def test_the_published_epsilon_lies_in_its_interval_as_often_as_it_says():
     votes, answered, n = np.tile([[9, 2, 1], [6, 5, 1]], (200, 1)), np.arange(400) < 350, 300
     found = [publish_epsilon(votes, **RUN, answered=answered, seed=[7, i]) for i in range(n)]
@@ -284,6 +286,7 @@ def test_extreme_noise_gives_numbers_or_infinity():
     assert publish_epsilon([[5]] * 3, 1.0, 1.0, 3.0, 1e-5, 3, seed=0).smooth >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", [1, 40])
 @pytest.mark.parametrize("votes", [[250, 0], [140, 110, 0]])
 @pytest.mark.parametrize("sigma", [5.0, 100.0])

@@ -64,6 +64,7 @@ def test_both_directions_of_one_subsampled_step(q):
     assert (implied(curve, EPSILONS) - worse).max() < 5e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "entries", [[(0.01, 0.8, 2000)], [(0.1, 2.0, 100), (0.02, 1.0, 300), (1.0, 20.0, 3)]]
 )

@@ -20,11 +20,12 @@ from lib.report import (
     ModelPredictions,
     Settings,
     example_predictions,
+    explain,
     read_predictions,
     run_analysis,
     run_report,
 )
-from lib.report.abstention import _outcome, _with_outcome
+from lib.report.abstention import _outcome, with_outcome
 from lib.report.studies import drawn_abstention
 from lib.report.types import acceptance_scores
 
@@ -189,9 +190,13 @@ def test_labels_of_abstained_rows_are_shown_and_not_used(example):
 
 def test_a_model_that_never_abstains(example):
     always = without(example, "test_propensities", test_abstained=np.zeros(450, bool))
-    found = run_analysis("counterfactual", always, SETTINGS).values
-    assert found["counterfactual"] == answers(example)[0].mean()
-    assert found["answered"] == 1.0
+    reason = explain(always).set_index("analysis").loc["counterfactual", "reason"]
+    assert reason.startswith("test_abstained is false in all rows")
+    both = without(always, "other_propensities", other_abstained=np.zeros(450, bool))
+    found = run_analysis("comparison", both, SETTINGS)
+    assert "abstained rows" not in found.verdict
+    right = [z.argmax(axis=1) == both.test_labels for z in (both.test_logits, both.other_logits)]
+    assert found.values["difference"] == pytest.approx(right[0].mean() - right[1].mean())
 
 
 def test_a_comparison_uses_scores_only_where_labels_lack(example):
@@ -373,7 +378,7 @@ def test_the_truth_comes_first_where_the_interval_misses_it():
     ],
 )
 def test_what_is_printed_of_a_difference_is_what_was_decided(interval, digits, outcome):
-    value, *ends = _with_outcome((sum(interval) / 2, *interval))
+    value, *ends = with_outcome((sum(interval) / 2, *interval))
     assert _outcome(interval).endswith(outcome)
     assert _outcome([float(end) for end in ends]) == _outcome(interval)
     assert {len(text.partition(".")[2]) for text in (value, *ends)} == {digits}

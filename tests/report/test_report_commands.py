@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def test_papermill_from_elsewhere(tmp_path, monkeypatch):
     """A file with few columns, a path relative to where papermill is called.
 
-    The chapter's simulation of 300 reports takes nearly all of its time and reads nothing of the
+    The chapter's simulation of 60 reports takes nearly all of its time and reads nothing of the
     file: its table is in the store already, from two reports of 200 rows a design.
     """
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
@@ -32,7 +32,7 @@ def test_papermill_from_elsewhere(tmp_path, monkeypatch):
         one = drawn_abstention(["linear"], 200, repetitions=2, seed=seed)
         return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
 
-    stored_table(short, ["linear", "forest"], repetitions=50, seed=0)
+    stored_table(short, ["linear", "forest"], repetitions=10, seed=0)
     arrays = read_predictions(example_predictions(tmp_path / "all.npz", seed=1)).given
     few = {k: arrays[k] for k in ("test_logits", "test_labels", "member_scores")}
     (tmp_path / "data").mkdir()
@@ -52,7 +52,9 @@ def test_papermill_from_elsewhere(tmp_path, monkeypatch):
     assert not any("{value}`your_model." in c.source for c in cells if c.cell_type == "markdown")
     written = {path.name for path in (tmp_path / "report").iterdir()}
     selective = {"selective.csv", "selective_scores.csv", "selective.svg"}
-    assert written == {"overview.csv", "report.txt", "next_steps.csv"} | selective
+    quality = {f"quality{of}.csv" for of in ("", "_classes", "_confusion")}
+    quality.add("quality_reliability.svg")
+    assert written == {"overview.csv", "report.txt", "next_steps.csv"} | selective | quality
     table = pd.read_csv(tmp_path / "report" / "selective.csv").set_index("item")["value"]
     right = few["test_logits"].argmax(axis=1) == few["test_labels"]
     assert table["accuracy"] == pytest.approx(right.mean())

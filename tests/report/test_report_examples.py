@@ -62,7 +62,7 @@ def test_tables(tmp_path):
     np.testing.assert_array_equal(labels[order], y[x[:, 0].argsort()])
     for block in (x[:46], x[-46:]):
         assert not np.allclose(np.sort(found.test_logits, axis=0), np.sort(block, axis=0))
-    assert possible(tmp_path / "my.csv") == ["selective", "suitability"]
+    assert possible(tmp_path / "my.csv") == ["quality", "selective", "suitability"]
 
 
 def test_pytorch(tmp_path):
@@ -77,7 +77,7 @@ def test_pytorch(tmp_path):
     for part, (x, y) in sets.items():
         np.testing.assert_allclose(getattr(found, f"{part}_logits"), x, rtol=1e-5)
         np.testing.assert_array_equal(getattr(found, f"{part}_labels"), y)
-    assert possible(tmp_path / "my.npz") == ["selective", "suitability"]
+    assert possible(tmp_path / "my.npz") == ["quality", "selective", "suitability"]
 
 
 @pytest.mark.parametrize("kind", [LogisticRegression, LinearDiscriminantAnalysis])
@@ -99,7 +99,7 @@ def test_scikit_learn(tmp_path, kind, k):
     # Halves of the margin, for two classes: the softmax is the model's own.
     probability = np.exp(found.test_logits) / np.exp(found.test_logits).sum(1, keepdims=True)
     np.testing.assert_allclose(probability, model.predict_proba(test[0]), atol=1e-6)
-    assert possible(tmp_path / "my.npz") == ["selective", "suitability", "audit"]
+    assert possible(tmp_path / "my.npz") == ["quality", "selective", "suitability", "audit"]
 
 
 class Encoded(dict):
@@ -145,4 +145,4 @@ def test_hugging_face(tmp_path):
         expected = model.eval()(**one).logits.numpy()[0]
     np.testing.assert_allclose(found.test_logits[35], expected, rtol=1e-4, atol=1e-6)
     assert found.user_logits.shape == (33, 2)
-    assert possible(tmp_path / "my.npz") == ["selective", "suitability"]
+    assert possible(tmp_path / "my.npz") == ["quality", "selective", "suitability"]

@@ -121,14 +121,16 @@ def test_errors_name_files_and_do_nothing_else(name, content, tmp_path, capsys):
 def says_one_line(arguments, capsys):
     assert main(arguments) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1
+    first, *more = said.splitlines()  # what an error goes on with is indented
+    assert first.startswith("error: ")
+    assert all(line.startswith("  ") for line in more)
     assert shows_nothing_hidden(said)
     said.encode()
 
 
 def test_members_and_columns_are_shown_in_one_line(tmp_path, capsys):
     np.savez(tmp_path / "own.npz", **{"\x1b[31m\n\u202e": np.zeros(3)})
-    (tmp_path / "own.csv").write_text('part,"\x1b\n\u202e"\n', encoding="utf-8")
+    (tmp_path / "own.csv").write_text('part,"\x1b\n\u202e"\n,\n', encoding="utf-8")
     (tmp_path / "cell.csv").write_text('part,label\n"te\x1b\u202est",1\n', encoding="utf-8")
     for file in ("own.npz", "own.csv", "cell.csv"):
         says_one_line([str(tmp_path / file)], capsys)

@@ -16,6 +16,7 @@ from lib.report import (
     files,
     find_file,
     read_predictions,
+    readers,
 )
 
 NAN = math.nan
@@ -86,7 +87,10 @@ def assert_same(found, arrays):
 
 
 def test_both_formats_are_read_as_written(tmp_path):
-    assert [*ModelPredictions.__dataclass_fields__] == [*NAMES, "feature_names", "source"]
+    assert [*ModelPredictions.__dataclass_fields__] == [
+        *NAMES,
+        *("feature_names", "source", "class_names", "rivals", "reading"),
+    ]
     shuffled = frame().sample(frac=1, random_state=0, axis=1).iloc[::-1]
     backwards = read_predictions(csv(tmp_path, shuffled))
     assert_same(backwards, {k: v[::-1] if v.ndim else v for k, v in ALL.items()})
@@ -138,10 +142,27 @@ def test_silence_and_unknown_labels_in_both_formats(tmp_path):
 def test_the_example_is_the_same_in_both_formats(tmp_path):
     paths = [example_predictions(tmp_path / f"e.{k}", k, seed=5) for k in ("npz", "csv")]
     first, second = map(read_predictions, paths)
-    assert set(NAMES) - set(first.given) == {"test_groups", "test_scores", "other_scores"}
+    unused = {"test_groups", "test_scores", "other_scores", "test_predicted", "test_confidence"}
+    unused |= {"test_correct", *(f"{part}_clusters" for part in ("holdout", "test", "user"))}
+    assert set(NAMES) - set(first.given) == unused
     assert_same(second, first.given)
     again = example_predictions(tmp_path / "again.npz", seed=5)
     assert again.read_bytes() == paths[0].read_bytes()
+
+
+def test_what_is_unknown_is_named_and_left_out(tmp_path):
+    more = {"notes": np.ones(3), "test_words": np.full(12, "a")}
+    found = read_predictions(npz(tmp_path, **more))
+    assert_same(found, ALL)
+    assert found.reading == ("not used: 'notes', 'test_words'",)
+    table = frame().assign(weight=1.5)
+    table.loc[3, "group"] = "north"  # as pandas leaves it where a group has other parts
+    found = read_predictions(csv(tmp_path, table))
+    assert_same(found, ALL)
+    assert found.reading == ("not used: 'weight'",)
+    objects = npz(tmp_path, test_groups=ALL["test_groups"].astype(object))
+    (said,) = read_predictions(objects).reading
+    assert "save test_groups.astype(str)" in said
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -156,7 +177,6 @@ def spoilt(name, where, value):
 NPZ_ERRORS = [
     (dict.fromkeys(NAMES), "at least one array"),
     ({**dict.fromkeys(NAMES), "epsilon": 1.0}, "at least one array"),
-    ({"logits": np.ones((3, 3))}, "got logits.npy"),
     ({"test_logits": np.ones((12, 1))}, "test_logits must have at least 2"),
     ({"test_logits": np.ones((12, 4))}, "test_logits must have 3"),
     ({"user_logits": np.ones((0, 3))}, "user_logits"),
@@ -203,14 +223,13 @@ def put(row, column, value):
 # Rows of the frame: holdout 0 to 29, test 30 to 41, user 42 to 49, member 50 to 56, nonmember.
 CSV_ERRORS = [
     (frame().drop(columns="part"), "'part'"),
-    (frame().assign(weight=1), "got 'weight'"),
     (frame().rename(columns={"logit_2": "logit_02"}), "got 'logit_02'"),
     (frame().rename(columns={"logit_2": "logit_3"}), "'logit_2'"),
     (frame().rename(columns={"feature_0": "feature_2"}), "'feature_0'"),
     (frame().rename(columns={"feature_1": "feature_0"}), "'feature_0'.*2 times"),
     (frame().rename(columns={"delta": "label"}), "'label'.*2 times"),
     (frame().iloc[:0], "header only"),
-    (put(0, "part", "train"), "'train' in row 2"),
+    (put(0, "part", "fold"), "'fold' in row 2"),
     (put(0, "label", "cat"), "'label'.*'cat' in row 2"),
     (put(0, "label", "1.5"), "'label'.*'1.5' in row 2"),
     (put(0, "label", NAN), "holdout_labels"),
@@ -226,7 +245,6 @@ CSV_ERRORS = [
     (put(31, "propensity", 2), "test_propensities.*got 2"),
     (put(31, "score", "inf"), "'score'.*'inf' in row 33"),
     (put(31, "group", NAN), "'group'.*row 33"),
-    (put(3, "group", "north"), "'group' must be empty.*'north'"),
     (put(50, "membership_score", NAN), "'membership_score'.*'member'"),
     (put(50, "membership_score", "x"), "'membership_score'.*'x' in row 52"),
     (put(58, "epsilon", 9), "'epsilon' must be the same.*2 and 9"),
@@ -243,10 +261,9 @@ def test_malformed_csv(tmp_path, table, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("part;label\ntest;1\n", "semicolons"),
+        ("part;label\ntest;1\n", "no columns are known to be what the model says"),
         ("part,label,logit_0,logit_1\ntest,1,2\n", "row 2 must have 4 cells"),
         ('part,label,logit_0,logit_1\ntest,1,"2,3\n', "must be CSV, got in row 2"),
-        (",part,label,logit_0,logit_1\n0,test,1,2,3\n", "got ''.*index=False"),
     ],
 )
 def test_malformed_text(tmp_path, text, message):
@@ -346,9 +363,9 @@ def test_damage_anywhere_is_a_clear_error(tmp_path):
 
 def test_limit_of_a_csv_file(tmp_path, monkeypatch):
     path = csv(tmp_path, frame())
-    monkeypatch.setattr(files, "MOST_BYTES", path.stat().st_size)
+    monkeypatch.setattr(readers, "MOST_BYTES", path.stat().st_size)
     read_predictions(path)
-    monkeypatch.setattr(files, "MOST_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr(readers, "MOST_BYTES", path.stat().st_size - 1)
     with pytest.raises(ValueError, match=r"own.csv: it must have at most"):
         read_predictions(path)
 
@@ -401,8 +418,8 @@ def test_text_becomes_one_feature_a_category(tmp_path):
     ("header", "message"),
     [
         ("x,score_a,abstained_a,score_b", "'abstained_b'.*got 'x', 'score_a'"),
-        (TRIAL.replace(",", ";"), "semicolons"),
-        (TRIAL.upper(), "'part'.*'SCORE_A'"),
+        (TRIAL.replace(",", ";"), "must have 5 cells, as the header has, got 1"),
+        (TRIAL.upper(), "no columns are known.*'SCORE_A'"),
         (f"{TRIAL},x", "'x'.*2 times"),
         (f"{TRIAL}, score_a", "'score_a'.*2 times"),
         (f",{TRIAL}", "column 1 of 6.*index=False"),

@@ -94,11 +94,13 @@ def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, al
     assert found.level == 1 - 2 * alpha
     said = "SUITABLE" if found.decision.suitable else "INCONCLUSIVE"
     assert (found.tipping >= 0) == found.decision.suitable
-    if found.decision.suitable and found.moved["moved"].any() and not found.suitable_by_labels:
+    if found.decision.suitable and found.moved["moved"].any():
         said = "UNCONFIRMED: by the estimates alone SUITABLE"
+    by_labels = "SUITABLE" if found.suitable_by_labels else "INCONCLUSIVE"
     if found.unsuitable_by_labels:
-        said = "UNSUITABLE by the labelled user rows"
-    assert found.verdict.startswith(said)
+        by_labels = "UNSUITABLE"
+    assert found.verdict.startswith(f"{by_labels} by the labelled user rows")
+    assert f"From the estimates alone it would be {said}" in found.verdict
     assert words in found.verdict
     assert f"{p_text(found.decision.p_value)} at alpha = {alpha}" in str(found)
     assert ("with a margin of" in " ".join(found.warnings)) == (margin <= 0)
@@ -354,8 +356,8 @@ def test_probabilities_in_the_place_of_logits_are_noticed():
     arrays = made()
     for part in ("holdout", "user"):
         arrays[f"{part}_logits"] = softmax(arrays[f"{part}_logits"], axis=1)
-    said = [t for t in suitability_report(arrays).warnings if "look like probabilities" in t]
-    assert [text.split(":")[0] for text in said] == ["holdout_logits, user_logits"]
+    (said,) = ModelPredictions(**arrays).reading
+    assert said.split(":")[0] == "holdout_logits, user_logits"
 
 
 def test_labels_that_contradict_the_estimates():
@@ -373,7 +375,7 @@ def test_labels_that_contradict_the_estimates():
     assert found.suitable_by_labels is False
     assert not found.adjusted.suitable
     assert not found.unsuitable_by_labels
-    assert "do not confirm this" in found.verdict
+    assert found.verdict.startswith("INCONCLUSIVE by the labelled user rows")
     assert any("do not confirm" in text for text in found.warnings)
     # More of them: that is no lack of evidence any more.
     found = report(0.3)
@@ -393,7 +395,21 @@ def test_labels_that_contradict_the_estimates():
     found = suitability_report(arrays | {"user_logits": 0.5 * arrays["user_logits"]})
     assert not found.decision.suitable
     assert found.suitable_by_labels
-    assert "user rows show that it is suitable" in found.verdict
+    assert found.verdict.startswith("SUITABLE by the labelled user rows")
+    assert "From the estimates alone it would be INCONCLUSIVE" in found.verdict
+
+
+def test_rows_of_few_scores_are_no_copies():
+    """Ten scores are shared by all parts; copies of rows that are otherwise rare are named."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=10)
+    logits = {part: np.outer(scores[rng.integers(10, size=300)], [0, 1]) for part in "ht"}
+    few = ModelPredictions(holdout_logits=logits["h"], test_logits=logits["t"])
+    assert list(module.repeated(few)) == []
+    fine = {part: rng.normal(size=(300, 2)) for part in "ht"}
+    fine["t"][:3] = fine["h"][:3]
+    (said,) = module.repeated(ModelPredictions(holdout_logits=fine["h"], test_logits=fine["t"]))
+    assert said.startswith("3 of 300 test rows")
 
 
 def test_one_row_cannot_be_decided():

@@ -102,7 +102,7 @@ def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
     other = tmp_path / "other"
     shutil.copytree(ROOT / "lib", other / "lib", ignore=shutil.ignore_patterns("__pycache__"))
     with open(other / "lib" / "runs" / "jobs.py", "a") as file:
-        file.write("# Another version.\n")
+        file.write("_ANOTHER_VERSION = True\n")
     options = {"n_workers": 0, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**options, scheduler_kwargs={"dashboard": False}) as cluster:
         address = cluster.scheduler_address

@@ -65,7 +65,7 @@ def library(tmp_path, monkeypatch) -> Path:
 
 def _forget() -> None:
     """What a process remembers of the files, as if it were a new one."""
-    for each in (needed, imports._imports_of, imports._passed_on, imports._beside):
+    for each in (needed, imports._read, imports._passed_on, imports._beside):
         each.cache_clear()
 
 
@@ -134,6 +134,9 @@ def fingerprint(files: bool = False) -> str:
         # Both modules count before and after, but the name means another thing.
         ("shelf/__init__.py", "lib.shelf.two import second", "lib.shelf.one import second", True),
         ("shelf/table.yml", "1", "2", False),
+        ("other.py", "1", "1  # a remark", False),
+        ("other.py", "1", "(\n    1\n)", False),
+        ("other.py", "As", "Like", False),
     ],
 )
 def test_what_changes_a_key(library, file, old, new, counts):

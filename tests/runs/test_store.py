@@ -362,7 +362,7 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
         """
     )
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     number = int(done.stdout)
     # a flush and a renaming for each of 4 checkpoints and 2 files, and the renaming of the folder
     assert number == 1 + 2 * (4 + 2) + 1

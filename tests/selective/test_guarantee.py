@@ -139,6 +139,7 @@ def test_ties_are_answered_whole():
     assert selective.guaranteed_threshold(correct[order], score[order], 0.9) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 10, 50])
 def test_clusters_keep_the_promise_and_copies_do_not(size):
     """All accuracies just below the target: an error is any threshold at all."""

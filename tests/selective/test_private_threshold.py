@@ -35,6 +35,7 @@ def test_what_is_allowed_is_the_exact_quantile(k, rate, decay):
         assert _allowed(k, rate, decay, alpha) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "decay"), [(0.1, 0.6), (0.03, 0.95), (0.4, 0.0), (0.01, 0.3)])
 def test_one_point_more_allows_one_error_more_or_none(rate, decay):
     """The sensitivity on which privacy rests."""
@@ -83,6 +84,7 @@ def loss(one, two, grid, **options):
     return np.abs(np.log(p / q)).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 @pytest.mark.parametrize("target", [0.5, 0.9])
 def test_no_neighbour_is_told_apart_by_more_than_epsilon(epsilon, target):

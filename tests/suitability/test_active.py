@@ -76,6 +76,7 @@ def test_the_interval_is_that_of_bounded_observations():
     assert 0 < low < high < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "accuracy", "rate", "alpha"), [(20, 0.5, 1.0, 0.25), (600, 0.95, 0.3, 0.25)]
 )
@@ -93,6 +94,7 @@ def test_each_end_of_the_interval_holds_in_any_order(n, accuracy, rate, alpha):
     assert (missed / runs <= side + 3 * np.sqrt(side * (1 - side) / runs)).all()
 
 
+@pytest.mark.slow
 def test_levels_hold():
     """Few labels, accuracies near 1, estimates that are all equal or all wrong."""
     repetitions = 200
@@ -104,6 +106,7 @@ def test_levels_hold():
     assert table["normal interval"].max() > most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["right", "wrong", "one value, nearly always right"])
 def test_average_run_length_is_at_least_what_is_promised(kind):
     """At exactly the least accuracy: the worst case."""

@@ -67,6 +67,7 @@ def test_equivalence_where_few_values_vary():
     assert non_inferiority_test(user, test, -low).p_value == pytest.approx(0.05, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_type_one_error_at_the_boundary(sign):
     """Means exactly the margin apart; the other side is certain, so the rate is alpha itself."""
@@ -85,6 +86,7 @@ def groups_at(rng, means, n, sd):
     return rng.normal(np.asarray(means)[labels], sd), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("means", "n", "exact"),
     [
@@ -108,6 +110,7 @@ def test_errors_about_groups(means, n, exact):
     assert within(all_equivalent, repetitions, alpha) or not exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_all_pairs_in_order_with_holms_adjustment(seed):
     rng = np.random.default_rng(seed)

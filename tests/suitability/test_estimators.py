@@ -82,6 +82,7 @@ def test_edges_do_not_hang_on_the_last_bit():
         assert found.accuracy == calibration_errors(k / 10, y, 10).accuracy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibration", "method"),
     [("platt", "sigmoid"), ("temperature", "temperature"), ("isotonic", "isotonic")],
@@ -121,6 +122,7 @@ def test_without_calibration_the_margin_of_the_svm_is_log_odds():
     np.testing.assert_allclose(found, expit(SVC().fit(z, y).decision_function(z)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimators_are_reproducible_and_fit_into_the_filter(name):
     x, y = sample()
@@ -141,6 +143,7 @@ def test_arrays_have_the_twelve_signals():
         as_table("x", x[:, :2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "calibration"), [*zip(ESTIMATORS, cycle(CALIBRATIONS)), ("svm", "isotonic")]
 )

@@ -121,6 +121,7 @@ def test_more_right_labels_are_never_against():
         assert (np.argmax(shown) if shown.any() else 10) == counts[x]
 
 
+@pytest.mark.slow
 def test_power_is_what_was_promised():
     accuracy, n_test, margin = 0.95, 400, 0.1
     n = labels_for_power(test_accuracy=accuracy, n_test=n_test, margin=margin)
@@ -163,6 +164,7 @@ def test_most_extreme_counts_of_large_samples():
     assert (_score(most + 1, n_1, x_2, n_2, margin) > score + 1e-9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accuracy", "margin", "power", "found"),
     [

@@ -186,6 +186,7 @@ def test_own_estimator_is_cloned_and_used():
     np.testing.assert_array_equal(fitted.estimate(X[200:]), expected)
 
 
+@pytest.mark.slow
 def test_false_positive_rate_at_the_boundary():
     """User data whose true accuracy is exactly the test accuracy minus the margin.
 
@@ -208,6 +209,7 @@ def test_false_positive_rate_at_the_boundary():
     assert abs(rejected / repetitions - alpha) < tolerance
 
 
+@pytest.mark.slow
 def test_level_with_an_estimator_that_is_fitted():
     """Calibrated on both populations, a drop of the margin: the paper's test errs too often."""
     runs = 250

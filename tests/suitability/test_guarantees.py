@@ -158,6 +158,7 @@ def test_the_tuning_makes_the_variance_smallest():
     assert constant.p_value == pytest.approx(fixed[0].p_value, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "accuracy"), [(2, 0.99), (5, 0.99), (40, 0.8)])
 def test_betting_keeps_its_level_with_few_labels(n, accuracy):
     """At a drop of exactly the margin, and so does the t-test; and estimates that flatter."""
@@ -173,6 +174,7 @@ def test_betting_keeps_its_level_with_few_labels(n, accuracy):
     assert wrong.max() <= highest(runs, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "accuracy", "margin", "level"), [(600, 0.95, 0.05, 0.05), (500, 0.5, 0.0, 0.25)]
 )
@@ -220,6 +222,7 @@ def test_labels_that_do_not_vary_prove_little(labels, margin):
     assert found.stderr == found.labels_stderr > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 20, 100, 500])
 @pytest.mark.parametrize("n_test", [0, 300])
 def test_the_t_test_by_enumeration(n_test, n):
@@ -264,6 +267,7 @@ def test_simulation_of_rates_runs_what_is_public():
         assert [p[i] for p in found] == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "target", "seed"), [(0.0, 0.0, 0), (0.03, -0.08, 2), (-0.03, 0.05, 3)]
 )
@@ -284,6 +288,7 @@ def test_false_positive_rates_at_the_boundary(source, target, seed):
         assert count["unadjusted"] < 0.01 * n
 
 
+@pytest.mark.slow
 def test_false_positive_rates_against_the_accuracy_of_the_test_data():
     """Definition 3.1: calibration alone is no guarantee for it, labels are."""
     rng, n, wrong = np.random.default_rng(4), 400, np.zeros(4)

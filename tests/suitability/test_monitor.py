@@ -14,6 +14,7 @@ def watch(level=0.8, **options):
     return Monitor([level, level], reference_level=0, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["beta", "nearly always right"])
 def test_average_run_length_is_at_least_what_is_promised(draw):
     """With a mean exactly at the least that is suitable: the worst case."""
@@ -97,6 +98,7 @@ def test_two_references_share_the_level(labels):
         Monitor(REFERENCE, reference_correct=labels, margin=0.99)
 
 
+@pytest.mark.slow
 def test_acceptance_holds_its_level_for_the_population_with_many_user_rows():
     """With an upper bound; with the test data's own mean for the reference it does not."""
     rng, reps, wrong = np.random.default_rng(26), 60, np.zeros(2)

@@ -157,6 +157,7 @@ def test_zeros_and_ones_are_fishers_exact_test(k, n, j, m):
             assert p == pytest.approx((apart >= margin).mean(), abs=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 @pytest.mark.parametrize("accuracy", [0.85, 0.99, 0.999])
 @pytest.mark.parametrize(("n", "m"), [(2000, 20), (500, 200), (100, 500)])
@@ -196,6 +197,7 @@ FEW = [  # low, high, test and user rows, rare share of test rows, margin
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "high", "n", "m", "rare", "margin"), FEW)
 def test_level_where_few_values_vary(low, high, n, m, rare, margin):
     """At the boundary; samples in which nothing varies are refused, and conclude nothing."""
@@ -227,6 +229,7 @@ def test_few_values_that_vary_still_decide():
         assert exact <= non_inferiority_test(*near, margin).p_value * 1.02 <= 2 * exact + 0.02
 
 
+@pytest.mark.slow
 def test_level_where_only_many_test_rows_show_the_rare_value():
     """Of 50 user rows most samples hold none of it, and vary as if there were no such value."""
 

@@ -61,6 +61,7 @@ def test_published_inflation_of_the_sample(kind, beta, table):
         assert (drift / fixed) ** 2 == pytest.approx(expected, abs=0.00101)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("information", [None, (0.1, 0.35, 1.0), (0.9, 0.95, 1.0)])
@@ -142,6 +143,7 @@ def test_information_of_looks_that_share_a_test_sample():
         assert low <= count <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_test", [100, 600])
 def test_welch_on_bounded_estimates_keeps_alpha(n_test):
     options = {"looks": 4, "batch_size": 60, "n_test": n_test, "mean_test": 0.55}
@@ -294,6 +296,7 @@ def test_ville_holds_for_dependent_observations():
     assert count <= stats.binom.isf(1e-4, reps, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "mean", "binary"),
     [(1, 0.5, False), (5, 0.95, False), (200, 0.95, False), (1, 0.95, True), (200, 0.95, True)],
@@ -327,6 +330,7 @@ def test_upper_bound_at_the_extremes():
 # Simulation.
 
 
+@pytest.mark.slow
 def test_errors_and_sample_sizes():
     n = 300
     table = sequential_errors([0.05, 0.02], repetitions=n, rng=np.random.default_rng(0))

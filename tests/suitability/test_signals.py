@@ -38,6 +38,7 @@ def slowly(z):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3, 9, 10, 19, 20, 62, 1139])
 @pytest.mark.parametrize("scale", [1e-3, 3.0, 40.0])
 def test_formulas(k, scale):

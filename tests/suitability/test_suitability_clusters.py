@@ -32,6 +32,7 @@ def draw(rng, n, size, shift=0.0, equal=True):
     return x[:, None], stats.norm.cdf(mixed[1]) < special.expit(BIAS + x), own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("size", [2, 10, 50])
 def test_level_of_clusters(size, equal):
@@ -153,6 +154,7 @@ def test_bad_clusters(clusters):
         SuitabilityFilter(test="paper").fit(x, y, np.arange(80))
 
 
+@pytest.mark.slow
 def test_few_errors_do_not_make_the_refined_filter_sure():
     """Five errors in a thousand rows: at the estimated coefficients .1 instead of .05."""
     rng, runs, hits = np.random.default_rng(5), 300, 0

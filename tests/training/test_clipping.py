@@ -116,6 +116,7 @@ def check(engine, spec, norm, objective=None):
         assert np.linalg.norm(moved - wanted) <= 1e-4 * np.linalg.norm(wanted) + rounding, what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("engine", "name"), CASES)
 def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, name, norm):
@@ -123,6 +124,7 @@ def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, nam
     check(engine, NETWORKS[name], norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective",
     [SelfAdaptiveTraining(burn_in_steps=1), DeepGamblers(2.0), CrossEntropy(0.01)],

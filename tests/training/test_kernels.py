@@ -56,6 +56,7 @@ def reference(sizes, x, targets, rows, params, noise, options):
     return params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(64, 10), (7, 6, 4), (9, 33, 2), (6, 5, 7, 3), (1, 2)])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("soft", [False, True])
@@ -121,6 +122,7 @@ def samples(n, rate, steps, seed=0):
     return [positions[a:b] for a, b in itertools.pairwise(starts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "rate"), [(50, 0.1), (7, 0.5), (1, 0.3), (400, 0.003), (30, 0.97)])
 def test_every_example_is_drawn_independently_with_the_same_probability(n, rate):
     steps = 20_000

@@ -120,6 +120,7 @@ def test_stages_randomise_every_label_once(monkeypatch):
 TEACHER = FixMatch(LINEAR, steps=40, labelled_batch=10, learning_rate=0.3, threshold=0.8)
 
 
+@pytest.mark.slow
 def test_students_learn_from_answers_alone(monkeypatch):
     teachers = Teachers(TEACHER, IMAGES, 5, label_noise=Wrong())
     noise = ((0.01, 0.01, 3.0, 200), (0.01, 0.01, 3.0, 7), (5.0, 5.0, 1000.0, 10))

@@ -49,6 +49,7 @@ def test_operations():
     assert forward_flops(ALL[6]) / 2 == pytest.approx(0.556e9, rel=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ALL, ids=lambda s: f"{s.name}-{s.inputs}")
 @pytest.mark.parametrize("head", ["plain", "abstain", "selective"])
 def test_outputs_are_independent_and_reproducible(spec, head):

@@ -99,6 +99,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_models_go_on_where_they_were(tmp_path, killed, name):
     config, engine = ENGINES[name]
@@ -111,6 +112,7 @@ def test_models_go_on_where_they_were(tmp_path, killed, name):
     same(resumed, train_many(*task, engine=engine, threads=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MLP, ModelSpec("small_cnn", (1, 28, 28), 10)])
 def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
     monkeypatch.setenv("COMPANION_THREADS", "1")
@@ -159,6 +161,7 @@ JOBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_go_on_where_they_were(tmp_path, killed, monkeypatch, name):
     monkeypatch.setenv("COMPANION_THREADS", "1")

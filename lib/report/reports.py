@@ -1,5 +1,6 @@
 """From a file to all that can be said of a model, as tables, figures and files."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from lib.data.arrays import as_path
 from lib.data.untrusted import csv_text
 from lib.plot import svg_bytes
 from lib.report.exports import export_files, require_exportable
+from lib.report.files import read_predictions
 from lib.report.predictions import ModelPredictions
 from lib.report.registry import explain, run_analysis
 from lib.report.single_page import single_page
@@ -31,12 +33,15 @@ class Report:
         How.
     source : str
         Of the predictions.
+    reading : tuple of str
+        What was taken for what in the file.
     """
 
     overview: pd.DataFrame = field(repr=False)
     analyses: dict[str, Analysis]
     settings: Settings
     source: str = ""
+    reading: tuple[str, ...] = ()
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -66,6 +71,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"Report on {self.source or 'predictions'}"]
+        lines += [f"  Read: {text}" for text in self.reading]
         for name, title in ANALYSES.items():
             if name in self.analyses:
                 one = self.analyses[name]
@@ -103,7 +109,9 @@ class Report:
         require_exportable(folder)
         if folder.suffix.lower() == ".html":
             steps = self.next_steps
-            page = single_page(self.analyses, self.skipped, steps, self.settings, self.source)
+            page = single_page(
+                self.analyses, self.skipped, steps, self.settings, self.source, self.reading
+            )
             return export_files(folder, {"": page})
         overview = self.overview.assign(
             files=[
@@ -155,7 +163,46 @@ def run_report(predictions: ModelPredictions, *, progress: bool = False, **setti
     names = overview.loc[overview["possible"], "analysis"].tolist()
     bar = tqdm(names, "analyses", disable=not progress, leave=False)
     found = {name: run_analysis(name, predictions, chosen) for name in bar}
-    return Report(overview, found, chosen, predictions.source)
+    return Report(overview, found, chosen, predictions.source, predictions.reading)
+
+
+def report(data: Any, mapped: Mapping[str, str] | None = None, **settings: Any) -> Report:
+    """Read predictions in whatever form they are, and run every analysis that they allow.
+
+    Parameters
+    ----------
+    data, mapped
+        As for :func:`lib.report.read_predictions`: a path, a data frame of pandas or polars, or
+        arrays by name; and what is what where names do not tell.
+    **settings
+        As for :func:`run_report`.
+
+    Returns
+    -------
+    Report
+        Its `reading` says what was taken for what.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As of :func:`lib.report.read_predictions` and :class:`lib.report.Settings`.
+
+    Examples
+    --------
+    >>> rows = {"label": ["cat", "dog", "dog"], "p_cat": [0.9, 0.2, 0.6], "p_dog": [0.1, 0.8, 0.4]}
+    >>> found = report(rows)
+    >>> found.analyses["quality"].verdict[:14]
+    'Right in 0.667'
+    >>> for text in found.reading[1:]:
+    ...     print(text)
+    probabilities in 2 columns, 'p_cat', 'p_dog': each row sums to 1; their logarithms are taken
+    'label' is the label, by the names of the columns
+    """
+    try:
+        Settings(**settings)
+    except TypeError as error:
+        raise TypeError(f"settings must be of Settings: {error}") from None
+    return run_report(read_predictions(data, mapped), **settings)
 
 
 def _files(analysis: Analysis) -> list[str]:

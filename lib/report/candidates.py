@@ -1,0 +1,351 @@
+"""Every way to read what a model says in a table, the surest kind of output that there is."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.report import outputs
+from lib.report.naming import Family, families, role_of
+from lib.report.numbers import Numbers, predictions
+from lib.report.outputs import Candidate, Labels
+from lib.report.tables import Column, ReadingError
+
+Array = npt.NDArray[Any]
+
+_AGREE = 0.99  # fraction of rows in which a column of predictions bears out a reading
+_KINDS = {
+    "probabilities": "probabilities",
+    "log_probabilities": "log probabilities",
+    "logits": "logits",
+}
+_SAYS = {
+    "probabilities": "probabilities in {k} columns, {columns}: each row sums to 1; their logarithms"
+    " are taken",
+    "percent": "percentages in {k} columns, {columns}: each row sums to 100; the logarithms of the "
+    "probabilities are taken",
+    "log probabilities": "log probabilities in {k} columns, {columns}: their exponentials sum to 1 "
+    "in each row",
+    "one hot": "hard predictions in {k} columns, {columns}: one 1 in each row",
+    "shares": "numbers from 0 to 1 in {k} columns, {columns}, whose rows do not sum to 1 (a sigmoid"
+    " for each class?): each row is divided by its sum",
+    "logits": "logits in {k} columns, {columns}",
+}
+_LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output")
+
+
+class Candidates:
+    """What a mapper's table may say; see :meth:`find`."""
+
+    def __init__(
+        self, mapper: Any, label: Column | None, hot: tuple[Family, Array, str] | None
+    ) -> None:
+        self.mapper, self.label, self.hot = mapper, label, hot
+        self.table, self.mapped = mapper.table, mapper.mapped
+        self.rows = mapper.parts != "train"
+
+    def find(self) -> list[Candidate]:
+        """Readings: of one column a class, of one number, of predictions, of correctness."""
+        explicit = {"probability", "logit", "prediction", "confidence", "correct"} & {*self.mapped}
+        if not explicit and (found := self.of_matrices()):
+            return found
+        kinds = [self.of_numbers, self.of_predictions, self.of_correctness]
+        if self.label is None and self.hot is None:
+            kinds = [self.of_correctness, self.of_numbers, self.of_predictions]
+        for kind in kinds:
+            if found := kind():
+                return found
+        return []
+
+    # --- labels -----------------------------------------------------------------------------------
+
+    def labels(self, keys: list[str]) -> list[Labels]:
+        """Every numbering of the labels by columns; one of unknown ones without labels."""
+        none = np.full(self.table.rows, -1, dtype=np.int64)
+        if self.hot is not None:
+            family, codes, said = self.hot
+            names = [*map(outputs.same, family.columns)]
+            wanted = [*map(outputs.same, keys)]
+            if len(names) != len(wanted):
+                return []
+            if set(names) == set(wanted) and len(set(names)) == len(names):
+                order = np.array([*(wanted.index(name) for name in names), -1])
+                return [Labels(order[codes], said)]
+            return [Labels(codes, f"{said}, in the order of the columns", guess=True)]
+        if self.label is None and (found := self.by_value(keys)):
+            return found
+        if self.label is None:
+            how = "no column is known to be the label: --map label=COLUMN names it"
+            return [Labels(none, how)]
+        return outputs.number_labels(self.label, keys, self.mapped)
+
+    def fits(self, keys: list[str]) -> bool:
+        """Whether the labels that are known, if any, may name such columns."""
+        return (self.label is None and self.hot is None) or len(self.labels(keys)) > 0
+
+    def by_value(self, keys: list[str]) -> list[Labels]:
+        """Labels of the only column whose cells are the names or numbers of the classes.
+
+        It is not called a label: so it is a guess, which its accuracy has to bear out.
+        """
+        found = []
+        for name, column in self.table.columns.items():
+            if name in self.mapper.used or column.text or role_of(name) or "label" in self.mapped:
+                continue
+            places, names = column.values()
+            if not 2 <= len(names) <= len(keys) or (len(keys) < 3 and (places < 0).any()):
+                continue
+            if way := outputs.number_labels(column, keys, self.mapped):
+                found.append((column, way))
+        if len(found) != 1:
+            if found:
+                names = ", ".join(repr(column.name) for column, _ in found[:5])
+                self.mapper.says.append(f"no column is called a label; these may be: {names}")
+            return []
+        (column, ways), *_ = found
+        self.label = column
+        self.mapper.used.add(column.name)
+        options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
+        return [
+            Labels(way.codes, f"{way.says} (by its cells)", option, True)
+            for way, option in zip(ways, options, strict=True)
+        ]
+
+    def mismatch(self, keys: list[str], shown: str) -> None:
+        """Say that labels do not fit columns."""
+        _, names = self.label.values() if self.label is not None else (None, ())
+        some = ", ".join(map(repr, names[:5])) + ", ..." * (len(names) > 5)
+        raise ReadingError(
+            self.table.source,
+            f"the labels and the classes do not fit: there are {len(keys)} columns of classes, "
+            f"{shown}, and the label {self.label.name if self.label else 'in columns'!r} has "
+            f"{len(names)} different values, {some}.",
+            "Labels must be the numbers of the columns, from 0 or from 1, or the words in their "
+            "names; or choose the columns with --map label=COLUMN,probabilities=PATTERN.",
+        )
+
+    # --- one column a class -----------------------------------------------------------------------
+
+    def of_matrices(self) -> list[Candidate]:
+        """Columns of classes, of one model or of several."""
+        found = self.given_matrix() or self.named_matrices() or self.left_matrix()
+        if not found:
+            return []
+        found.sort(key=lambda one: (not self.fits([*one[0].columns]), one[0].vague))
+        family, matrix, kind = found[0]
+        keys = [*family.columns]
+        found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
+        options = self.labels(keys)
+        if not options:
+            self.mismatch(keys, family.shown)
+        self.mapper.used.update(n for one, *_ in found for n in one.columns.values())
+        logits, said = outputs.as_logits(matrix, kind)
+        says = [_SAYS[kind].format(k=len(keys), columns=family.shown), *said]
+        role = next((role for role, name in _KINDS.items() if name == kind), "probabilities")
+        rivals = {}
+        for other, values, _ in found[1:]:
+            rivals[other.before or other.after] = values.argmax(axis=1)
+        if rivals:
+            name = family.before or family.after
+            says.append(f"{1 + len(rivals)} models: {name!r} is reported on, others are compared")
+        candidates = [
+            Candidate(
+                one.codes,
+                tuple(keys),
+                [*says, one.says],
+                ",".join(filter(None, (f"{role}={family.pattern}", one.option))),
+                logits=logits,
+                guess=one.guess,
+                rivals=rivals,
+            )
+            for one in options
+        ]
+        return self.borne_out(candidates, keys)
+
+    def borne_out(self, candidates: list[Candidate], keys: list[str]) -> list[Candidate]:
+        """Those with which a column of predictions agrees, if there is one."""
+        column = self.mapper.column("prediction")
+        if column is None:
+            return candidates
+        ways = outputs.number_labels(column, keys, self.mapped)
+        for one in candidates:
+            shares = []
+            for way in ways:
+                known = self.rows & (way.codes >= 0) & (one.answers >= 0)
+                if known.any():
+                    shares.append(float((way.codes == one.answers)[known].mean()))
+            best = max(shares, default=0.0)
+            if best >= _AGREE:
+                one.says.append(f"{column.name!r} is the largest of them")
+            elif shares:
+                one.says.append(
+                    f"{column.name!r} is the largest of them in {best:.1%} of the rows only, and "
+                    "is not used"
+                )
+            else:
+                self.mapper.used.discard(column.name)
+        return candidates
+
+    def given_matrix(self) -> list[tuple[Family, Array, str]]:
+        """Columns that --map names."""
+        for role, kind in _KINDS.items():
+            if names := self.mapper.given(role):
+                family = next(
+                    (f for f in families(names) if len(f.columns) == len(names)),
+                    Family(role, "", {name: name for name in names}),
+                )
+                matrix = self.mapper.matrix(names)
+                if role == "probabilities":
+                    kind = outputs.kind_of(matrix)
+                    kind = kind if kind in ("percent", "one hot", "shares") else "probabilities"
+                return [(family, self.finite(family, matrix, kind), kind)]
+        return []
+
+    def named_matrices(self) -> list[tuple[Family, Array, str]]:
+        """Columns whose names differ in that of the class."""
+        free = [n for n in self.numeric() if not _is_text_role(n)]
+        found: list[tuple[Family, Array, str]] = []
+        seen: set[str] = set()
+        for family in families(free):
+            names = [*family.columns.values()]
+            if seen & set(names):
+                continue
+            matrix = self.mapper.matrix(names)
+            kind = outputs.kind_of(matrix)
+            if self.is_of_classes(family, kind):
+                found.append((family, self.finite(family, matrix, kind), kind))
+                seen.update(names)
+        return found
+
+    def is_of_classes(self, family: Family, kind: str) -> bool:
+        """Whether columns are one of each class, by their sums or by labels and names."""
+        if kind in ("probabilities", "percent", "log probabilities"):
+            return True
+        if kind not in ("logits", "shares", "one hot"):
+            return False
+        fits = self.fits([*family.columns])
+        if self.label is not None:
+            names = {*map(outputs.same, self.label.values()[1])}
+            keys = {*map(outputs.same, family.columns)}
+            whole = all(key.isdecimal() for key in keys)
+            fits &= whole or names <= keys or any(w in family.before for w in _LOGIT_WORDS)
+        words = f"{family.before} {family.after}".lower()
+        spoken = any(word in words for word in _LOGIT_WORDS) or "prob" in words or "soft" in words
+        spoken |= family.before.rstrip("_") in ("p", "pr") or family.after in ("p", "pr")
+        return fits and spoken and (kind == "logits" or self.keys_are_classes(family))
+
+    def keys_are_classes(self, family: Family) -> bool:
+        """Whether what differs in the names is a number or a label: else it may be a model."""
+        keys = {*map(outputs.same, family.columns)}
+        if all(key.isdecimal() for key in keys):
+            return True
+        if self.hot is not None:
+            return keys == {*map(outputs.same, self.hot[0].columns)}
+        return self.label is not None and keys >= {*map(outputs.same, self.label.values()[1])}
+
+    def left_matrix(self) -> list[tuple[Family, Array, str]]:
+        """Columns named as the labels or numbers, or all that are left and sum to 1."""
+        free = self.numeric()
+        words = set() if self.label is None else {*map(outputs.same, self.label.values()[1])}
+        sets = [
+            [n for n in free if n.strip().isdecimal()],
+            [n for n in free if outputs.same(n) in words],
+            [n for n in free if not role_of(n) or role_of(n).endswith("?")],
+            [n for n in free if self.in_unit(n)],
+        ]
+        for place, names in enumerate(sets):
+            if len(names) < 2:
+                continue
+            matrix = self.mapper.matrix(names)
+            kind = outputs.kind_of(matrix)
+            sums = ("probabilities", "percent", "log probabilities")
+            if kind in (sums if place >= 2 else (*sums, "logits", "shares", "one hot")):
+                family = Family("", "", {name: name for name in names})
+                if self.fits(names):
+                    return [(family, self.finite(family, matrix, kind), kind)]
+        return []
+
+    def in_unit(self, name: str) -> bool:
+        """Whether all numbers of a column are in [0, 1]."""
+        values = self.table.columns[name].numbers[self.rows]
+        return bool(((values >= 0) & (values <= 1)).all())
+
+    def finite(self, family: Family, matrix: Array, kind: str) -> Array:
+        """The matrix, or an error that names a cell that is no number."""
+        empty = np.isnan(matrix) & self.rows[:, None]
+        if family.before.endswith("loglikelihood"):
+            return np.where(np.isnan(matrix), -np.inf, matrix)
+        bad = empty | np.isposinf(matrix)
+        bad |= np.isneginf(matrix) & (kind not in ("logits", "log probabilities"))
+        bad[:] &= ~(empty.all(axis=1, keepdims=True) & (not empty.all()))
+        if bad.any():
+            row, j = np.argwhere(bad)[0]
+            name = [*family.columns.values()][j]
+            raise self.table.cell_error(name, "a number in every row", int(row))
+        if empty.any():
+            raise self.table.cell_error(
+                next(iter(family.columns.values())),
+                "a number in every row; leave rows without an answer out",
+                int(np.argwhere(empty)[0][0]),
+            )
+        return matrix
+
+    def numeric(self) -> list[str]:
+        """Columns of numbers that are not yet used."""
+        return [
+            n
+            for n, column in self.table.columns.items()
+            if n not in self.mapper.used and column.numeric and not column.empty.all()
+        ]
+
+    # --- one number -------------------------------------------------------------------------------
+
+    def of_numbers(self) -> list[Candidate]:
+        """A probability or logit of the second class, or of the predicted one."""
+        return Numbers(self).find()
+
+    # --- predictions ------------------------------------------------------------------------------
+
+    def of_predictions(self) -> list[Candidate]:
+        """Predicted classes, with a confidence or alone, of one model or several."""
+        return predictions(self)
+
+    def of_correctness(self) -> list[Candidate]:
+        """Whether answers were right, with a confidence or alone."""
+        column = self.mapper.column("correct")
+        if column is None:
+            return []
+        places, names = column.values()
+        allowed = {"0", "1", "false", "true", "no", "yes"}
+        if len(names) > 2 or not {*map(outputs.same, names)} <= allowed:
+            self.mapper.used.discard(column.name)
+            return []
+        if (empty := (places < 0) & self.rows).any():
+            allowed = "1 or 0, true or false in every row; leave rows without an answer out"
+            raise self.table.cell_error(column.name, allowed, int(empty.argmax()))
+        right = np.array([outputs.same(n) in ("1", "true", "yes") for n in names] + [False])[places]
+        correct = np.where(places < 0, np.nan, right.astype(float))
+        says = [f"{column.name!r} says whether an answer is right"]
+        confidence = None
+        for role in ("confidence", "probability", "logit"):
+            score = self.mapper.column(role)
+            if score is not None and score.numeric and not score.empty[self.rows].any():
+                confidence = score.numbers
+                says.append(f"{score.name!r} is the confidence")
+                break
+        else:
+            says.append("there is no confidence")
+        none = np.full(self.table.rows, -1, dtype=np.int64)
+        option = f"correct={column.name}"
+        return [Candidate(none, (), says, option, confidence=confidence, correct=correct)]
+
+
+def same_keys(keys: Iterable[str]) -> list[str]:
+    """Names of classes as they are compared."""
+    return [outputs.same(key) for key in keys]
+
+
+def _is_text_role(name: str) -> bool:
+    """Whether a name says what is no output of a model."""
+    return role_of(name).rstrip("?") in ("part", "group", "cluster", "abstained", "correct")

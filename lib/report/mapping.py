@@ -1,0 +1,314 @@
+"""From a table of any columns to the arrays of a report, and what was taken for what."""
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.data.arrays import MOST_CHARACTERS
+from lib.data.untrusted import printable, short
+from lib.report import outputs
+from lib.report.candidates import Candidates
+from lib.report.naming import MAPPED, Family, families, part_of, role_of
+from lib.report.outputs import Candidate
+from lib.report.predictions import MOST_GROUPS
+from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
+
+Array = npt.NDArray[Any]
+
+PARTS = ("holdout", "test", "user")
+EXAMPLE = (
+    "label,p_cat,p_dog / cat,0.9,0.1 / dog,0.3,0.7 (a header, then a row for each prediction: the "
+    "label, and the probability of each class)"
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Arrays of a report, and sentences on what was taken for what."""
+
+    arrays: dict[str, Any] = field(repr=False)
+    says: tuple[str, ...]
+
+
+def read_table(table: Table, mapped: Mapping[str, str] | None = None) -> Reading:
+    """Find out what the columns of a table are, or say what is missing.
+
+    Parameters
+    ----------
+    table : Table
+        Of :mod:`lib.report.readers`.
+    mapped : mapping of str to str, optional
+        By role, of :data:`lib.report.naming.MAPPED`, the column, or a pattern of columns.
+
+    Raises
+    ------
+    ReadingError
+        If columns are missing, or two readings are possible and neither is sure.
+    """
+    return _Mapper(table, dict(mapped or {})).read()
+
+
+class _Mapper:
+    """What is known of a table so far."""
+
+    def __init__(self, table: Table, mapped: dict[str, str]):
+        self.table, self.mapped = table, mapped
+        self.used: set[str] = set()
+        self.says: list[str] = [*table.notes]
+        for role in mapped:
+            if role not in MAPPED:
+                allowed = ", ".join(MAPPED)
+                raise ReadingError(
+                    table.source, f"--map must name one of {allowed}, got {short(repr(role))}"
+                )
+        self.by_role: dict[str, list[str]] = {}
+        for name in table.columns:
+            self.by_role.setdefault(role_of(name), []).append(name)
+
+    # --- columns by their role --------------------------------------------------------------------
+
+    def given(self, role: str) -> list[str]:
+        """Columns that --map names for a role."""
+        pattern = self.mapped.get(role)
+        if pattern is None or role in ("first", "positive"):
+            return []
+        names = [*self.table.columns]
+        found = [pattern] if pattern in names else fnmatch.filter(names, pattern)
+        if not found:
+            raise ReadingError(
+                self.table.source,
+                f"--map {role}={pattern}: no such column, there are "
+                f"{short(', '.join(map(repr, names)))}",
+            )
+        return found
+
+    def column(self, role: str) -> Column | None:
+        """The column of a role, not yet used, by --map or by its name; surer names first."""
+        chosen = self.given(role)
+        if not chosen and role not in self.mapped:
+            for level in (role, f"{role}?", f"{role}??"):
+                named = [n for n in self.by_role.get(level, ()) if n not in self.used]
+                chosen = [n for n in named if not self.table.columns[n].text or role == "cluster"]
+                if chosen:
+                    break
+        if not chosen:
+            return None
+        self.used.add(chosen[0])
+        return self.table.columns[chosen[0]]
+
+    def matrix(self, names: list[str]) -> Array:
+        """Columns side by side."""
+        return np.column_stack([self.table.columns[name].numbers for name in names])
+
+    # --- the whole --------------------------------------------------------------------------------
+
+    def read(self) -> Reading:
+        """All steps, in order."""
+        self.parts = self.read_parts()
+        kept = self.parts != "train"
+        label, hot = self.read_label()
+        candidates = self.read_outputs(label, hot)
+        if not candidates:
+            self.nothing(label)
+        chosen = choose(self.table.source, candidates, kept)
+        self.says += chosen.says
+        arrays = self.arrays(chosen)
+        arrays |= self.read_others(arrays)
+        for name in self.by_role.get("label", []) + self.by_role.get("label?", []):
+            if self.table.columns[name].text:
+                self.says.append(
+                    f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
+                    f"word of more than {MOST_CHARACTERS} characters"
+                )
+        left = [n for n in self.table.columns if n not in self.used]
+        if left:
+            self.says.append(f"not used: {short(', '.join(map(repr, left)))}")
+        return Reading(arrays, tuple(map(printable, self.says)))
+
+    def read_parts(self) -> Array:
+        """The part of each row."""
+        rows = self.table.rows
+        if (told := self.mapped.get("part")) and told not in self.table.columns and part_of(told):
+            return np.full(rows, part_of(told), dtype=object)
+        column = self.column("part")
+        found = None
+        if column is not None:
+            places, names = column.values()
+            parts = [part_of(name) for name in names]
+            if not (places < 0).any() and all(parts) and not {"member", "nonmember"} & {*parts}:
+                found = np.array(parts, dtype=object)[places]
+            else:
+                self.used.discard(column.name)
+        if found is None:
+            self.says.append(f"{rows:,} rows; no column says the part: taken as test data")
+            return np.full(rows, "test", dtype=object)
+        sizes = {part: int((found == part).sum()) for part in (*PARTS, "train")}
+        if not sizes["test"] and sum(sizes[part] > 0 for part in PARTS) == 1:
+            (only,) = [part for part in PARTS if sizes[part]]
+            found[found == only] = "test"
+            self.says.append(f"{column.name!r} says {names[0]!r} alone: taken as test data")
+        else:
+            told = [f"{n:,} {part}" for part, n in sizes.items() if n and part != "train"]
+            self.says.append(f"{column.name!r} says the part: {', '.join(told)} rows")
+        if not any(sizes[part] for part in PARTS):
+            raise ReadingError(self.table.source, "all rows are training data, which say nothing")
+        if n := sizes["train"]:
+            self.says.append(f"{n:,} training rows are left out: the model has seen them")
+        return found
+
+    def read_label(self) -> tuple[Column | None, tuple[Family, Array, str] | None]:
+        """The label's column, or those of one-hot labels."""
+        if self.given("label")[1:]:
+            names = self.given("label")
+            family = Family("label", "", {n: n for n in names})
+            return None, self.hot(family)
+        for family in families(self.table.columns):
+            truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
+                                     "label", "target", "gt", "result", "observed")  # fmt: skip
+            before = family.before.split("_")[-1] in ("label", "target", "y", "onehot", "labels")
+            if "label" not in self.mapped and (truth or before):
+                found = self.hot(family)
+                if found is not None:
+                    return None, found
+        column = self.column("label")
+        if column is not None and column.numeric and "label" not in self.mapped:
+            known = column.numbers[~np.isnan(column.numbers)]
+            if (known != np.floor(known)).any():  # a class has no fraction
+                self.used.discard(column.name)
+                return None, None
+        return column, None
+
+    def hot(self, family: Family) -> tuple[Family, Array, str] | None:
+        """Labels of columns with one 1 in each row."""
+        names = [*family.columns.values()]
+        if not all(self.table.columns[n].numeric for n in names):
+            return None
+        matrix = self.matrix(names)
+        if outputs.kind_of(matrix) != "one hot":
+            return None
+        self.used.update(names)
+        return family, *outputs.one_hot(matrix, family)
+
+    # --- what the model says ----------------------------------------------------------------------
+
+    def read_outputs(
+        self, label: Column | None, hot: tuple[Family, Array, str] | None
+    ) -> list[Candidate]:
+        """Every way to read what the model says, the surest kind that there is."""
+        return Candidates(self, label, hot).find()
+
+    def nothing(self, label: Column | None) -> None:
+        """Say all that is missing."""
+        free = [n for n in self.table.columns if n not in self.used]
+        few = [n for n in free if not self.table.columns[n].text]
+        lines = []
+        if label is None:
+            lines.append(
+                "no column is known to be the label (such as label, y_true, target): name it with "
+                "--map label=COLUMN."
+            )
+        lines.append(
+            "no columns are known to be what the model says (such as p_cat and p_dog, prob_0 and "
+            "prob_1, logit_0 and logit_1, probability, or prediction and confidence): name them "
+            "with --map probabilities=PATTERN, logits=PATTERN, probability=COLUMN (of the second "
+            "class) or prediction=COLUMN."
+        )
+        lines.append(f"The file has {short(', '.join(map(repr, few or free)))}.")
+        lines.append(f"The smallest file that would do: {EXAMPLE}.")
+        raise ReadingError(self.table.source, *lines)
+
+    # --- what it becomes --------------------------------------------------------------------------
+
+    def arrays(self, chosen: Candidate) -> dict[str, Any]:
+        """The chosen reading as arrays, part by part."""
+        arrays: dict[str, Any] = {"class_names": tuple(map(printable, chosen.classes))}
+        for part in PARTS:
+            rows = self.parts == part
+            if not rows.any():
+                continue
+            if chosen.logits is not None:
+                arrays[f"{part}_logits"] = chosen.logits[rows]
+            if chosen.correct is None and (chosen.labels[rows] >= 0).any():
+                arrays[f"{part}_labels"] = chosen.labels[rows]
+            if part != "test":
+                continue
+            for name in ("predicted", "confidence", "correct"):
+                values = getattr(chosen, name)
+                if values is not None and chosen.logits is None:
+                    arrays[f"test_{name}"] = values[rows]
+            if chosen.rivals:
+                arrays["rivals"] = {name: each[rows] for name, each in chosen.rivals.items()}
+        return arrays
+
+    def read_others(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Groups, clusters and abstentions."""
+        found: dict[str, Any] = {}
+        test = self.parts == "test"
+        group = self.column("group") if test.any() else None
+        if group is not None:
+            places, names = group.values()
+            if len(names) > MOST_GROUPS or (places[test] < 0).any() or len(names) < 2:
+                self.used.discard(group.name)
+            else:
+                found["test_groups"] = np.array(names)[places[test]]
+                self.says.append(f"{group.name!r} is the group: {len(names)} different")
+        cluster = self.column("cluster")
+        if cluster is not None:
+            places, names = cluster.values()
+            if (places < 0).any() or len(names) == self.table.rows or len(names) < 2:
+                self.used.discard(cluster.name)
+            else:
+                for part in PARTS:
+                    rows = self.parts == part
+                    if rows.any():
+                        found[f"{part}_clusters"] = places[rows]
+                self.says.append(
+                    f"{cluster.name!r} says which rows belong together: {len(names):,} different "
+                    f"in {self.table.rows:,} rows, so that intervals count these and not rows"
+                )
+        return found
+
+
+def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
+    """The reading that is sure, or an error that shows all with their accuracy.
+
+    A reading is supported if its accuracy is above that of the commonest class or, with two
+    classes, if it ranks the second one's rows above the others'.
+    """
+    scores = [one.scored(rows) for one in candidates]
+    if len(candidates) == 1 and not (candidates[0].guess and scores[0] is not None):
+        return candidates[0]
+    supported = [
+        one
+        for one, score in zip(candidates, scores, strict=True)
+        if score is None or score[0] > score[1] or (one.ranks(rows) or 0.0) > 0.5
+    ]
+    above = [
+        one
+        for one, score in zip(candidates, scores, strict=True)
+        if score is not None and score[0] > score[1]
+    ]
+    if any(one.contrary for one in candidates):
+        above, supported = [], []
+    if len(supported) == 1 or (len(above) == 1 and len(supported) == 2 and above[0] in supported):
+        return (above or supported)[0]
+    if len(candidates) > 1 and all(score is None for score in scores):
+        sure = [one for one in candidates if not one.guess]
+        if len(sure) == 1:
+            return sure[0]
+    lines = [
+        "it can be read in more than one way, and none is sure:"
+        if len(candidates) > 1
+        else "as it would be read, the model is no better than a constant:"
+    ]
+    for place, (one, score) in enumerate(zip(candidates, scores, strict=True), 1):
+        told = "no labels to tell"
+        if score is not None:
+            told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
+        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {one.option}.")
+    lines.append("Say which by its --map.")
+    raise ReadingError(source, *lines)

@@ -1,0 +1,314 @@
+"""One number a row: of the second class or of the predicted one; and predictions alone."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.report import outputs
+from lib.report.naming import families, role_of
+from lib.report.outputs import Candidate
+from lib.report.tables import Column
+
+Array = npt.NDArray[Any]
+
+_ROUNDING = 1e-9
+
+
+class Numbers:
+    """Readings of a single number; see :meth:`find`."""
+
+    def __init__(self, parent: Any) -> None:
+        self.parent, self.mapper = parent, parent.mapper
+        self.table, self.mapped, self.label = parent.table, parent.mapped, parent.label
+        self.rows = parent.rows
+
+    def find(self) -> list[Candidate]:
+        """Of the second class, of the predicted class, or both where neither is excluded."""
+        columns = self.columns()
+        prediction = None
+        if "probability" not in self.mapped and "logit" not in self.mapped:
+            prediction = self.prediction()
+        if not columns:
+            if prediction is not None:
+                self.mapper.used.discard(prediction.name)
+            return []
+        column = columns[0]
+        kind = self.kind(column)
+        sure = "confidence" in self.mapped or role_of(column.name) == "confidence"
+        of_second = [] if sure else self.of_second(columns, kind)
+        if prediction is None:
+            found = of_second
+        else:
+            confidence = self.of_predicted(column, kind, prediction)
+            found = self.by_prediction(of_second, confidence, prediction)
+        if not found:
+            for each in (*columns, *([prediction] * (prediction is not None))):
+                self.mapper.used.discard(each.name)
+        return found
+
+    def columns(self) -> list[Column]:
+        """Columns of such numbers, one a model; those of --map alone."""
+        for role in ("probability", "logit", "confidence"):
+            if names := self.mapper.given(role):
+                self.mapper.used.update(names)
+                return [self.table.columns[n] for n in names]
+        found = []
+        for role in (
+            "probability",
+            "confidence",
+            "logit",
+            "probability?",
+            "prediction",
+            "logit?",
+            "probability??",
+        ):
+            for name in self.mapper.by_role.get(role, ()):
+                column = self.table.columns[name]
+                if name in self.mapper.used or not column.numeric or column.empty[self.rows].any():
+                    continue
+                if role == "prediction" and (column.numbers == np.floor(column.numbers)).all():
+                    continue  # a class, unless it has a fraction
+                found.append(column)
+        if not found:
+            for family in families(self.parent.numeric()):
+                columns = [self.table.columns[n] for n in family.columns.values()]
+                words = f"{family.before} {family.after}"
+                if ("prob" in words or "score" in words or "pred" in words) and all(
+                    not c.empty[self.rows].any()
+                    and (self.kind(c) == "probability" and (c.numbers != np.floor(c.numbers)).any())
+                    for c in columns
+                ):
+                    found = columns
+                    break
+        kept = [c for c in found if self.kind(c) == self.kind(found[0])][:50]
+        self.mapper.used.update(c.name for c in kept)
+        return kept
+
+    def prediction(self) -> Column | None:
+        """The column of predicted classes, if it has few different values."""
+        column = self.mapper.column("prediction")
+        sure = self.label is not None and role_of(self.label.name) == "label"
+        if column is None and sure and "prediction" not in self.mapped:
+            column = self.mapper.column("label")  # beside the truth it is what a model answered
+        if column is not None and self.label is not None:
+            names = {*map(outputs.same, self.label.values()[1])}
+            own = {*map(outputs.same, column.values()[1])}
+            if not own & names:
+                self.mapper.used.discard(column.name)
+                return None
+        return column
+
+    def kind(self, column: Column) -> str:
+        """Of a number: a probability, a percentage or a logit."""
+        if "logit" in self.mapped:
+            return "logit"
+        values = column.numbers[self.rows & ~np.isnan(column.numbers)]
+        if not len(values) or values.min() < 0:
+            return "logit"
+        if values.max() <= 1 + _ROUNDING:
+            return "probability"
+        return "percent" if values.max() <= 100 and "prob" in column.name.lower() else "logit"
+
+    # --- of the second class ----------------------------------------------------------------------
+
+    def of_second(self, columns: list[Column], kind: str) -> list[Candidate]:
+        """Readings as the number of the second of two classes; a reversed one where it ranks so."""
+        options = self.parent.labels(["0", "1"])
+        column, found = columns[0], []
+        for one in options:
+            codes, names = one.codes, self.class_names()
+            if one.option == f"positive={names[0]}":  # in the other order
+                names = names[::-1]
+            flipped = self.mapped.get("positive") == names[0] and len(names) == 2
+            if flipped and not one.option.startswith("positive="):
+                codes = np.where(codes >= 0, 1 - codes, -1)
+            logits, said = outputs.two_logits(column.numbers, kind)
+            rivals = {
+                c.name: outputs.two_logits(c.numbers, kind)[0].argmax(axis=1) for c in columns[1:]
+            }
+            what = {"probability": "the probability", "percent": "the percentage"}.get(kind)
+            second = repr(names[1 - flipped]) if len(names) == 2 else "the second class"
+            says = [f"{column.name!r} is {what or 'the logit'} of the second class, {second}"]
+            if rivals:
+                says.append(f"{1 + len(rivals)} models: the first is reported on, others compared")
+            role = "logit" if kind == "logit" else "probability"
+            option = ",".join(filter(None, (f"{role}={column.name}", one.option)))
+            found.append(
+                Candidate(
+                    codes, names, [*says, *said, one.says], option,
+                    logits=logits, guess=one.guess, rivals=rivals,
+                )
+            )  # fmt: skip
+        if len(found) == 1 and "positive" not in self.mapped and len(names) == 2:
+            found += self.reversed(found[0], names, column)
+        return found
+
+    def reversed(self, one: Candidate, names: tuple[str, ...], column: Column) -> list[Candidate]:
+        """The reading with the classes exchanged, if the numbers rank the wrong way round."""
+        ranks = one.ranks(self.rows)
+        if ranks is None or ranks >= 0.5:
+            return []
+        one.guess = True
+        other = Candidate(
+            np.where(one.labels >= 0, 1 - one.labels, -1),
+            names[::-1],
+            [f"{column.name!r} is of the other class, {names[0]!r}"],
+            f"{one.option.split(',')[0]},positive={names[0]}",
+            logits=one.logits,
+            guess=True,
+            contrary=True,
+        )
+        one.option += f",positive={names[1]}"
+        return [other]
+
+    def class_names(self) -> tuple[str, ...]:
+        """Of the two classes, as the label has them."""
+        if self.label is None:
+            return ("0", "1")
+        _, names = self.label.values()
+        if len(names) != 2:
+            return ("0", "1")
+        sure = [n for n in names if outputs.is_positive(n)]
+        if len(sure) == 1:
+            return tuple(sorted(names, key=lambda n: n == sure[0]))
+        return names
+
+    # --- of the predicted class -------------------------------------------------------------------
+
+    def of_predicted(self, column: Column, kind: str, prediction: Column) -> list[Candidate]:
+        """The reading as the confidence in the predicted class."""
+        found = union(self, [prediction])
+        if found is None:
+            return []
+        (labels, (predicted,), classes, said) = found
+        p = column.numbers / (100 if kind == "percent" else 1)
+        says = [f"{column.name!r} is the confidence in the predicted class, {prediction.name!r}"]
+        option = f"confidence={column.name},prediction={prediction.name}"
+        common = (labels, classes, [*says, *said], option)
+        k = len(classes)
+        if kind != "logit" and k == 2 and (p >= 0.5 - _ROUNDING).all() and (predicted >= 0).all():
+            logits, more = outputs.two_logits(p, "probability")
+            logits = np.where((predicted == 1)[:, None], logits, logits[:, ::-1])
+            common[2].extend(more)
+            return [Candidate(*common, logits=logits)]
+        return [Candidate(*common, predicted=predicted, confidence=p)]
+
+    def by_prediction(
+        self, of_second: list[Candidate], confidence: list[Candidate], prediction: Column
+    ) -> list[Candidate]:
+        """Readings that the predictions do not contradict; all where none or several are left."""
+        if not confidence or "confidence" in self.mapped:
+            return confidence or of_second
+        (other,) = confidence
+        codes, k = other.answers, len(other.classes)
+        kept = []
+        for one in of_second if k == 2 else []:
+            second = one.logits[:, 1] - one.logits[:, 0]
+            known = self.rows & (codes >= 0)
+            high, low = second[known & (codes == 1)], second[known & (codes == 0)]
+            if low.max(initial=-np.inf) <= high.min(initial=np.inf):  # some threshold explains it
+                one.says.append(f"{prediction.name!r} agrees")
+                if ((second > 0) == (codes == 1))[known].mean() < 1:
+                    one.says[-1] += " with another threshold than a half, and is not used"
+                kept.append(one)
+        least = other.confidence if other.logits is None else other.logits.max(axis=1)
+        floor = 1 / k if other.logits is None else -np.inf
+        if (least[self.rows] >= floor - 1e-6).all():
+            told = np.nan if other.logits is None else other.logits
+            if kept and np.allclose(kept[0].logits, told):
+                return kept
+            if not kept or "conf" in other.says[0].split("'")[1].lower():
+                return confidence
+            for one in (*kept, other):
+                one.guess = True
+            return [*kept, other]
+        for one in (*of_second, other):
+            one.contrary = not kept
+        return kept or [*of_second, other]
+
+
+def union(
+    parent: Any, columns: list[Column]
+) -> tuple[Array, list[Array], tuple[str, ...], list[str]] | None:
+    """Labels and predictions numbered alike, the names of all classes, and how.
+
+    Names are compared without case and signs; None if there are none, or too many.
+    """
+    label = parent.label
+    given = [c.values() for c in columns]
+    none = np.full(parent.table.rows, -1, dtype=np.int64)
+    labels = (none, ()) if label is None else label.values()
+    names: dict[str, str] = {}
+    for _, words in (labels, *given):
+        for word in words:
+            names.setdefault(outputs.same(word), word)
+    numbers = all(_is_number(n) for n in names)
+    order = sorted(names, key=(lambda n: (float(n), n)) if numbers else str)
+    if numbers and "-1" in order and len(order) > 2:
+        order.remove("-1")
+    if len(order) > 25_000 or not order:
+        return None
+    place = {name: j for j, name in enumerate(order)}
+
+    def coded(found: tuple[Array, tuple[str, ...]]) -> Array:
+        table = [place.get(outputs.same(word), -1) for word in found[1]]
+        return np.array([*table, -1], dtype=np.int64)[found[0]]
+
+    said = ["no column is known to be the label: --map label=COLUMN names it"]
+    if label is not None:
+        said = [f"{label.name!r} is the label"]
+    return coded(labels), [coded(one) for one in given], tuple(names[n] for n in order), said
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def predictions(parent: Any) -> list[Candidate]:
+    """Hard predictions, of one model or of several."""
+    mapper, label = parent.mapper, parent.label
+    names = mapper.given("prediction")
+    columns = [parent.table.columns[n] for n in names]
+    truth = set() if label is None else {*map(outputs.same, label.values()[1])}
+    if not columns:
+        roles = ("prediction", "prediction?", "prediction??", "label?", "label??")
+        named = [name for role in roles for name in mapper.by_role.get(role, ())]
+        for name in dict.fromkeys([*named, *parent.table.columns]):
+            column = parent.table.columns[name]
+            if name in mapper.used or column.text or column.empty.all():
+                continue
+            if column.numeric and (column.numbers % 1 > 0).any():  # no class has a fraction
+                continue
+            own = {*map(outputs.same, column.values()[1])}
+            shared = own & truth
+            worded = not column.numeric and len(own - truth) <= 2 <= len(shared) + (len(own) < 2)
+            if (name in named and (shared or label is None)) or (worded and label is not None):
+                columns.append(column)
+    columns = columns[:50]
+    found = union(parent, columns) if columns else None
+    if found is None:
+        return []
+    labels, predicted, classes, said = found
+    mapper.used.update(c.name for c in columns)
+    first = columns[0].name
+    says = [f"{first!r} is the predicted class", *said]
+    rivals = {c.name: codes for c, codes in zip(columns[1:], predicted[1:], strict=True)}
+    if rivals:
+        says.append(
+            f"{len(columns)} models: {', '.join(repr(c.name) for c in columns)}; the first is "
+            "reported on, the others are compared with it"
+        )
+    confidence = mapper.column("confidence") if "confidence" in parent.mapped else None
+    if confidence is None:
+        says.append("there is no confidence: nothing tells which answers are surer")
+    return [
+        Candidate(
+            labels, classes, says, f"prediction={first}", predicted=predicted[0],
+            confidence=None if confidence is None else confidence.numbers, rivals=rivals,
+        )
+    ]  # fmt: skip

@@ -1,0 +1,322 @@
+"""What numbers of a model are: probabilities, their logarithms, logits, one number or many."""
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from lib.report.naming import Family, plain
+from lib.report.tables import Column
+
+Array = npt.NDArray[Any]
+
+_SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
+_MOST_SUM = 0.02
+_UNDEFINED = "no"
+_BLOCK = 1 << 12  # rows
+_INTEGER = re.compile("-?[0-9]{1,15}")
+#: Words for the second of two classes.
+POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
+            "abnormal", "disease", "sick", "bad")  # fmt: skip
+
+
+@dataclass
+class Candidate:
+    """One way to read a file: what the model says and what is true, of every row."""
+
+    labels: Array  # (rows,), -1 where unknown
+    classes: tuple[str, ...]
+    says: list[str]
+    option: str  # of --map that chooses it
+    logits: Array | None = None
+    predicted: Array | None = None
+    confidence: Array | None = None
+    correct: Array | None = None  # NaN where unknown
+    guess: bool = False
+    contrary: bool = False  # against what the names say: never chosen without being asked
+    rivals: dict[str, Array] = field(default_factory=dict)  # predicted, by name of the model
+
+    @property
+    def answers(self) -> Array | None:
+        """Predicted classes, -1 where there is none; None if only correctness is known."""
+        if self.predicted is not None:
+            return self.predicted
+        if self.logits is None:
+            return None
+        blank = np.isnan(self.logits).any(axis=1)
+        return np.where(blank, -1, np.where(np.isnan(self.logits), -np.inf, self.logits).argmax(1))
+
+    def scored(self, rows: Array) -> tuple[float, float] | None:
+        """Accuracy, and that of the commonest class, of labelled rows; None without any."""
+        if self.correct is not None:
+            known = rows & ~np.isnan(self.correct)
+            return (float(self.correct[known].mean()), 0.0) if known.any() else None
+        known = rows & (self.labels >= 0)
+        answers = self.answers
+        if answers is not None:
+            known &= answers >= 0
+        if not known.any() or answers is None:
+            return None
+        counts = np.bincount(self.labels[known])
+        return float((answers == self.labels)[known].mean()), float(counts.max() / known.sum())
+
+    def ranks(self, rows: Array) -> float | None:
+        """Area under the ROC curve of the second of two classes; None if there are others."""
+        if self.logits is None or self.logits.shape[1] != 2:
+            return None
+        known = rows & (self.labels >= 0) & ~np.isnan(self.logits).any(axis=1)
+        second = self.labels[known] == 1
+        if second.all() or not second.any():
+            return None
+        return auc(self.logits[known, 1] - self.logits[known, 0], second)
+
+
+def auc(score: Array, second: Array) -> float:
+    """Area under the ROC curve, ties half."""
+    _, places, counts = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    n = int(second.sum())
+    area = ranks[places][second].sum() - n * (n + 1) / 2
+    return float(area / (n * (len(second) - n)))
+
+
+# --- columns of classes ---------------------------------------------------------------------------
+
+
+def kind_of(matrix: Array) -> str:
+    """Of what kind rows of numbers are, one column a class.
+
+    ``probabilities``, ``percent`` and ``log probabilities`` are recognized by their sums, ``one
+    hot`` by its zeros and ones; ``shares`` are in [0, 1] without a sum of 1; others ``logits``.
+    """
+    kinds: set[str] = set()
+    step = _step(matrix)
+    for start in range(0, len(matrix), _BLOCK):  # copies of all rows would take much memory
+        block = matrix[start : start + _BLOCK]
+        known = block[~np.isnan(block).any(axis=1)].astype(float)
+        if len(known):
+            kinds.add(_kind_of_block(known, step))
+        if "logits" in kinds:
+            return "logits"
+    if not kinds:
+        return _UNDEFINED
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds == {"one hot", "probabilities"}:
+        return "probabilities"
+    return "shares" if kinds <= {"one hot", "probabilities", "shares"} else "logits"
+
+
+def _kind_of_block(known: Array, step: float) -> str:
+    low, high, k = known.min(), known.max(), known.shape[1]
+    tolerance = max(_SUM, min(_MOST_SUM, 0.5 * k * step))
+    if low >= 0 and high <= 1 + _SUM:
+        if ((known == 0) | (known == 1)).all() and (known.sum(axis=1) == 1).all():
+            return "one hot"
+        if (abs(known.sum(axis=1) - 1) <= tolerance).all():
+            return "probabilities"
+        return "shares"
+    if low >= 0 and high <= 100 + _SUM:
+        most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step))
+        if (abs(known.sum(axis=1) - 100) <= most).all():
+            return "percent"
+    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
+        return "log probabilities"
+    return "logits"
+
+
+def _step(values: Array) -> float:
+    """The unit of the last decimal in which all values are written; 0 if there is none."""
+    some = values[:: max(1, len(values) // 200)].astype(float)
+    some = some[~np.isnan(some).any(axis=1)]
+    for digits in range(1, 7):
+        if np.allclose(some, np.round(some, digits), rtol=0, atol=1e-9):
+            return 10.0**-digits
+    return 0.0
+
+
+def log_of(probabilities: Array) -> tuple[Array, str]:
+    """Logarithms; those of 0 are that of the smallest number that is not, or of rounding."""
+    found = np.asarray(probabilities)
+    kind = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
+    found = found.astype(kind)
+    zeros = found <= 0
+    if not zeros.any():
+        return np.log(found), ""
+    positive = found[found > 0]
+    floor = min(float(np.finfo(kind).eps), float(positive.min(initial=1.0)))
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.where(zeros, np.array(floor, kind), found))
+    return logs, (
+        f"{int(zeros.sum()):,} of them {'are' if zeros.sum() > 1 else 'is'} 0, taken as {floor:.2g}"
+    )
+
+
+def finite(logits: Array) -> tuple[Array, str]:
+    """Logits whose minus infinities, which say probability 0, are far below the row's largest."""
+    lowest = np.isneginf(logits)
+    if not lowest.any():
+        return logits, ""
+    others = np.where(lowest, np.nan, logits)
+    usable = np.isfinite(others).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        top = np.where(usable, np.nanmax(np.where(usable[:, None], others, 0.0), axis=1), 0.0)
+    reach = min(-math.log(np.finfo(float).eps), 700.0)
+    found = np.where(lowest & usable[:, None], top[:, None] - reach, logits)
+    count = int((lowest & usable[:, None]).sum())
+    return found, (
+        f"{count:,} {'values are' if count > 1 else 'value is'} minus infinity (probability 0), "
+        f"taken as {reach:.0f} below the row's largest"
+    )
+
+
+def as_logits(matrix: Array, kind: str) -> tuple[Array, list[str]]:
+    """Logits of numbers of a kind, and sentences on how they came about."""
+    if kind in ("probabilities", "one hot", "percent", "shares"):
+        scaled = matrix / 100 if kind == "percent" else matrix
+        if kind == "shares":
+            total = scaled.sum(axis=1, keepdims=True)
+            scaled = scaled / np.where(total > 0, total, 1.0)
+        logs, zeros = log_of(scaled)
+        logs = np.where(np.isnan(matrix), np.nan, logs)
+        return logs, [zeros] * bool(zeros)
+    found, said = finite(matrix)
+    return found, [said] * bool(said)
+
+
+def two_logits(second: Array, kind: str) -> tuple[Array, list[str]]:
+    """Log probabilities of both classes from one number of the second."""
+    said: list[str] = []
+    if kind == "logit":
+        values = np.clip(second, -700, 700)
+    else:
+        p = second / 100 if kind == "percent" else second
+        edge = (p <= 0) | (p >= 1)
+        if edge.any():
+            inner = p[(p > 0) & (p < 1)]
+            floor = min(
+                float(np.finfo(float).eps), float(np.minimum(inner, 1 - inner).min(initial=1.0))
+            )
+            p = np.clip(p, floor, 1 - floor)
+            said = [f"{int(edge.sum()):,} of them are 0 or 1, taken as {floor:.2g} from it"]
+        return np.column_stack([np.log1p(-p), np.log(p)]), said
+    return np.column_stack([special.log_expit(-values), special.log_expit(values)]), said
+
+
+def is_positive(word: str) -> bool:
+    """Whether a word is for the second of two classes."""
+    return same(word) in POSITIVE or same(word).endswith("_plus")
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def same(name: str) -> str:
+    """A name of a class as it is compared: case, signs and a leading ``class`` do not count."""
+    if _INTEGER.fullmatch(name.strip()):
+        return str(int(name))
+    name = re.sub(r"\+", " plus ", re.sub(r"-(?!\w)", " minus ", name))  # HER2+ and HER2- differ
+    word = re.sub(r"^(class|label|category|cls)_?(?=\d)", "", plain(name))
+    return str(int(word)) if _INTEGER.fullmatch(word) else word
+
+
+@dataclass(frozen=True)
+class Labels:
+    """One way to number the cells of a label column."""
+
+    codes: Array
+    says: str
+    option: str = ""
+    guess: bool = False
+
+
+def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> list[Labels]:
+    """Every way in which a label column may name the classes, one a column; empty if none.
+
+    `given` may hold ``first``, the number of the first class.
+    """
+    places, names = column.values()
+    k, said = len(keys), f"{column.name!r} is the label"
+    by_key = {same(key): j for j, key in enumerate(keys)}
+    numbers = [float(n) for n in names] if column.numeric else []
+    whole = column.numeric and all(n == int(n) for n in numbers)
+    unknown = "-1" in names and len(names) > 1 and not (set(names) == {"-1", "1"} and k == 2)
+    known = [name for name in names if not (unknown and name == "-1")]
+    if "first" not in given and all(same(n) in by_key for n in known) and len(by_key) == k:
+        table = [by_key.get(same(n), -1) if n in known else -1 for n in names]
+        how = "by the names of the columns" if not whole else "with the numbers of the columns"
+        return [Labels(_coded(table, places), f"{said}, {how}")]
+    if whole:
+        return _numbered(numbers, places, k, given, said, unknown)
+    if column.numeric or len(names) > k:
+        return []
+    return _worded(list(names), places, keys, given, said)
+
+
+def _coded(table: list[int], places: Array) -> Array:
+    return np.array([*table, -1], dtype=np.int64)[places]
+
+
+def _numbered(
+    numbers: list[float], places: Array, k: int, given: dict[str, str], said: str, unknown: bool
+) -> list[Labels]:
+    known = [int(n) for n in numbers if not (unknown and n == -1)]
+    if not known:
+        return []
+    low, high = min(known), max(known)
+    if k == 2 and set(known) == {-1, 1}:
+        table = [0 if n < 0 else 1 for n in numbers]
+        return [Labels(_coded(table, places), f"{said}: -1 is the first class, 1 the second")]
+    found = []
+    for first in (0, 1):
+        if not (low >= first and high < k + first):
+            continue
+        if "first" in given and given["first"] != str(first):
+            continue
+        table = [int(n) - first if n >= first else -1 for n in numbers]
+        how = "counted from 0" if first == 0 else f"counted from 1, so that {k} is the last class"
+        found.append(Labels(_coded(table, places), f"{said}, {how}", f"first={first}"))
+    if len(found) == 2:
+        found = [Labels(one.codes, one.says, one.option, True) for one in found]
+    return found
+
+
+def _worded(
+    names: list[str], places: Array, keys: list[str], given: dict[str, str], said: str
+) -> list[Labels]:
+    """Words that no column bears: in the order of the alphabet; two of them in either order."""
+    if len(names) != len(keys):
+        return []
+    order = sorted(range(len(names)), key=lambda j: names[j])
+    if len(keys) == 2:
+        second = given.get("positive", "")
+        sure = [j for j in (0, 1) if is_positive(names[j])]
+        if second:
+            orders = [[1 - j, j] for j in (0, 1) if names[j] == second]
+        elif len(sure) == 1:
+            return [_in_order([1 - sure[0], sure[0]], names, places, said, False)]
+        else:
+            orders = [order, order[::-1]]
+        return [_in_order(one, names, places, said, not second) for one in orders]
+    return [_in_order(order, names, places, said, True)]
+
+
+def _in_order(order: list[int], names: list[str], places: Array, said: str, guess: bool) -> Labels:
+    table = [0] * len(names)
+    for place, j in enumerate(order):
+        table[j] = place
+    shown = ", ".join(repr(names[j]) for j in order[:4]) + ", ..." * (len(order) > 4)
+    option = f"positive={names[order[1]]}" if len(order) == 2 else ""
+    how = f"{said}, in words; the columns are {shown} in this order"
+    return Labels(_coded(table, places), how, option, guess)
+
+
+def one_hot(matrix: Array, family: Family) -> tuple[Array, str]:
+    """Classes of rows with one 1 among zeros, -1 where a row is empty."""
+    blank = np.isnan(matrix).any(axis=1)
+    codes = np.where(blank, -1, np.nan_to_num(matrix).argmax(axis=1))
+    return codes.astype(np.int64), f"the label is the column with a 1 among {family.shown}"

@@ -1,0 +1,264 @@
+"""How good the model is: beside a constant, class by class, and whether its confidence is true."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from lib.report import figures
+from lib.report.outputs import auc
+from lib.report.predictions import ModelPredictions
+from lib.report.types import (
+    ANALYSES,
+    Analysis,
+    Drawing,
+    Settings,
+    mean_of,
+    not_at_random,
+    share,
+    table,
+)
+from lib.suitability import calibration_errors
+from lib.suitability.labels import clopper_pearson
+from lib.ties import bin_index
+
+Array = npt.NDArray[Any]
+
+_CLASSES = 20  # of a confusion matrix
+_BINS = 10  # of a reliability diagram: twenty rows a bin with 200
+_CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
+_NAMED = 5  # groups or classes that a note names
+
+
+def obstacle(given: ModelPredictions) -> str:
+    """Why accuracy cannot be told: empty if it can."""
+    if not_at_random(given):
+        return (
+            "test_labels are unknown only, or more often, where the model abstained: the labelled "
+            "rows are no random sample, and their accuracy is not that of all rows"
+        )
+    correct, _ = given.correct("test")
+    return "" if len(correct) else "no test row has a label and an answer"
+
+
+class _Rows:
+    """The labelled and answered test rows."""
+
+    def __init__(self, given: ModelPredictions):
+        self.correct, self.rows = given.correct("test")
+        self.clusters = None if given.test_clusters is None else given.test_clusters[self.rows]
+        self.groups = None if given.test_groups is None else given.test_groups[self.rows]
+        self.labels = self.predicted = self.probabilities = None
+        if given.test_labels is not None:
+            self.labels = given.test_labels[self.rows]
+            self.predicted = given.answers("test")[self.rows]
+        if given.test_logits is not None and self.labels is not None:
+            logits = given.test_logits[self.rows].astype(float)
+            self.probabilities = special.softmax(logits, axis=1)
+            self.logarithms = special.log_softmax(logits, axis=1)
+        self.names = given.class_names
+
+    def name(self, j: int) -> str:
+        """Of a class."""
+        return repr(self.names[j]) if j < len(self.names) else str(j)
+
+
+def commonest(labels: Array) -> tuple[int, float]:
+    """The commonest class and its fraction."""
+    counts = np.bincount(labels)
+    return int(counts.argmax()), float(counts.max() / len(labels))
+
+
+def no_better_than_constant(given: ModelPredictions) -> str:
+    """What to say if the model is right no more often than the commonest class; else empty."""
+    correct, rows = given.correct("test")
+    if given.test_labels is None or not len(correct):
+        return ""
+    one, most = commonest(given.test_labels[rows])
+    if correct.mean() > most or most == 1:
+        return ""
+    name = repr(given.class_names[one]) if one < len(given.class_names) else f"class {one}"
+    return (
+        f"the model is right in {correct.mean():.3f} of the rows, always answering {name} would be "
+        f"in {most:.3f}: are labels and columns in the same order, and counted from the same "
+        "number?"
+    )
+
+
+def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
+    """The analysis of a report."""
+    rows = _Rows(given)
+    accuracy, low, high = share(rows.correct, settings.level, rows.clusters)
+    n = len(rows.correct)
+    items: list[tuple] = [("labelled test rows", n), ("accuracy", accuracy, low, high)]
+    values: dict[str, Any] = {"quality_accuracy": accuracy}
+    tables: dict[str, pd.DataFrame] = {}
+    captions: dict[str, str] = {"quality": "How good the model is, beside a constant"}
+    verdict = f"Right in {accuracy:.3f} ({low:.3f} to {high:.3f}) of {n:,} rows"
+    drawings, doubts = {}, []
+    if rows.clusters is not None:
+        count = len(np.unique(rows.clusters))
+        items.insert(1, ("clusters", count))
+        doubts.append(f"intervals count {count:,} clusters, not {n:,} rows")
+    if rows.labels is not None:
+        one, most = commonest(rows.labels)
+        gap = _against_constant(rows, one, settings)
+        items += [
+            (f"always the commonest class, {rows.name(one)}", most),
+            ("accuracy minus that", *gap),
+        ]
+        values["quality_commonest"] = most
+        verdict += f"; always answering {rows.name(one)} would be in {most:.3f}"
+        if gap[1] <= 0:
+            verdict += ". That the model is better than that is not shown"
+        tables |= {
+            "quality_classes": by_class(rows, settings),
+            "quality_confusion": confusion(rows),
+        }
+        captions["quality_classes"] = (
+            "Class by class: rows, recall with its interval, and precision; the commonest first"
+        )
+        captions["quality_confusion"] = (
+            f"Confusion matrix of the {min(_CLASSES, len(np.unique(rows.labels)))} commonest "
+            "classes: true class by row, answer by column"
+        )
+        doubts += _doubts(given, rows)
+    if rows.probabilities is not None:
+        items += _probabilistic(rows)
+        drawings["quality_reliability"] = _reliability(rows, settings)
+        doubts += _certain_and_wrong(rows, settings)
+    return Analysis(
+        "quality",
+        ANALYSES["quality"],
+        {"quality": table(items, ["item", "value", "low", "high"]), **tables},
+        captions,
+        drawings,
+        f"{verdict}.",
+        values,
+        tuple(doubts),
+    )
+
+
+def _against_constant(rows: _Rows, one: int, settings: Settings) -> tuple[float, float, float]:
+    """Accuracy minus that of always one class, with an interval, by pairs of rows."""
+    difference = rows.correct.astype(float) - (rows.labels == one)
+    return mean_of(difference, (-1.0, 1.0), settings.level, rows.clusters)
+
+
+def by_class(rows: _Rows, settings: Settings) -> pd.DataFrame:
+    """Rows, recall and precision of each class, the commonest first."""
+    found = []
+    counts = np.bincount(rows.labels)
+    order = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
+    for j in order[:1000]:
+        of_class = rows.labels == j
+        clusters = None if rows.clusters is None else rows.clusters[of_class]
+        recall = share(rows.correct[of_class], settings.level, clusters)
+        answered = rows.predicted == j
+        precision = float(rows.correct[answered].mean()) if answered.any() else math.nan
+        name = rows.name(int(j)).strip("'")
+        found.append((name, int(counts[j]), int(answered.sum()), *recall, precision))
+    columns = ["class", "rows", "answers", "recall", "low", "high", "precision"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def confusion(rows: _Rows) -> pd.DataFrame:
+    """Counts by true class and answer, of the commonest classes; others are one column."""
+    counts = np.bincount(rows.labels)
+    kept = [int(j) for j in np.argsort(-counts, kind="stable")[:_CLASSES] if counts[j]]
+    names = [rows.name(j).strip("'") for j in kept]
+    found = {"true class": names}
+    for j, name in zip(kept, names, strict=True):
+        answered = rows.predicted == j
+        found[f"says {name}"] = [int((answered & (rows.labels == i)).sum()) for i in kept]
+    other = ~np.isin(rows.predicted, kept)
+    if other.any():
+        found["says another"] = [int((other & (rows.labels == i)).sum()) for i in kept]
+    return pd.DataFrame(found)
+
+
+def _doubts(given: ModelPredictions, rows: _Rows) -> list[str]:
+    """Where the model is no better than a constant, or says one thing only."""
+    found = [text] if (text := no_better_than_constant(given)) else []
+    said, labels = np.unique(rows.predicted), np.unique(rows.labels)
+    if len(said) == 1 and len(labels) > 1:
+        found.append(f"all predictions are one class, {rows.name(int(said[0]))}")
+    elif never := [int(j) for j in labels if j not in said]:
+        names = ", ".join(rows.name(j) for j in never[:_NAMED]) + ", ..." * (len(never) > _NAMED)
+        found.append(f"the model never answers {len(never)} of {len(labels)} classes: {names}")
+    if rows.groups is None:
+        return found
+    worse = []
+    names = np.unique(rows.groups)
+    for name in names:
+        of_group = rows.groups == name
+        right, most = rows.correct[of_group].mean(), commonest(rows.labels[of_group])[1]
+        if right < most:
+            worse.append(f"{name} ({right:.3f} against {most:.3f}, {of_group.sum():,} rows)")
+    if worse:
+        shown = ", ".join(worse[:_NAMED]) + ", ..." * (len(worse) > _NAMED)
+        found.append(
+            f"in {len(worse)} of {len(names)} groups the model is right less often than the "
+            f"group's commonest class: {shown}"
+        )
+    return found
+
+
+def _probabilistic(rows: _Rows) -> list[tuple]:
+    """Scores of the probabilities, beside those of the classes' fractions for every row."""
+    n, k = rows.probabilities.shape
+    own = np.arange(n), rows.labels
+    fractions = np.bincount(rows.labels, minlength=k) / n
+    entropy = float(special.entr(fractions).sum())
+    gini = float(1 - (fractions**2).sum())
+    truth = np.zeros((n, k))
+    truth[own] = 1
+    brier = float(((rows.probabilities - truth) ** 2).sum(axis=1).mean())
+    ece = calibration_errors(rows.probabilities.max(axis=1), rows.correct, _BINS).ece
+    found: list[tuple] = [
+        ("log loss (NLL)", float(-rows.logarithms[own].mean())),
+        ("log loss of the classes' fractions", entropy),
+        ("Brier score (sum over classes)", brier),
+        ("Brier score of the classes' fractions", gini),
+        (f"expected calibration error (ECE), {_BINS} bins", ece),
+    ]
+    second = rows.labels == 1
+    if k == 2 and second.any() and not second.all():
+        score = rows.logarithms[:, 1] - rows.logarithms[:, 0]
+        found.append((f"area under the ROC curve, {rows.name(1)}", auc(score, second)))
+    return found
+
+
+def _reliability(rows: _Rows, settings: Settings) -> Drawing:
+    """Accuracy against confidence."""
+    confidence = rows.probabilities.max(axis=1)
+    where = bin_index(confidence, _BINS)
+    points = []
+    for b in np.unique(where):
+        inside = where == b
+        clusters = None if rows.clusters is None else rows.clusters[inside]
+        found = share(rows.correct[inside], settings.level, clusters)
+        points.append((float(confidence[inside].mean()), *found, int(inside.sum())))
+    return Drawing(
+        lambda: figures.plot_reliability(points),
+        "Accuracy by confidence in bins, with intervals; on the diagonal confidence is true.",
+        f"Accuracy by confidence, in at most {_BINS} bins, with {settings.level:.0%} intervals; "
+        "below the diagonal the model is surer than it is right. Sizes show numbers of rows.",
+    )
+
+
+def _certain_and_wrong(rows: _Rows, settings: Settings) -> list[str]:
+    sure = rows.probabilities.max(axis=1) > _CERTAIN
+    wrong = int((~rows.correct[sure]).sum())
+    if not wrong:
+        return []
+    low, _ = clopper_pearson(wrong, int(sure.sum()), settings.alpha / 2)
+    if low <= 1 - _CERTAIN:
+        return []
+    return [
+        f"certain and wrong: of {int(sure.sum()):,} answers with a confidence above {_CERTAIN:g}, "
+        f"{wrong:,} are wrong"
+    ]

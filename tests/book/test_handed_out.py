@@ -1,0 +1,167 @@
+"""Notebooks that papermill writes and the site hands out, of the book's own chapters.
+
+They pass nbval as it is, and nbconvert shows nothing in them that only the book's builder knows.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbval.plugin import get_sanitize_patterns
+from notebooks import LITERALLY
+from site_tools import HTML, ROOT, build_site
+
+from lib.book.chapters import chapter_files
+
+CHAPTERS = chapter_files(ROOT / "book")
+BIN = Path(sys.executable).parent
+NBVAL = ROOT / "lib" / "book" / "nbval.cfg"
+
+
+def run(folder: Path, program: str, *arguments: str) -> str:
+    own = ("COMPANION_BOOK", "COMPANION_CHAPTER", "COMPANION_PROFILE")
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    command, given = [str(BIN / program), *arguments], {"cwd": folder, "env": environment}
+    done = subprocess.run(command, **given, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """What papermill writes of the four chapters, from another folder than the book's."""
+    build_site()  # which trains their models
+    folder = tmp_path_factory.mktemp("out")
+    for name in LITERALLY:
+        parameters = ROOT / "params" / "quick" / f"{name}.yml"
+        run(folder, "papermill", str(CHAPTERS[name]), f"{name}.ipynb", "-f", str(parameters))
+    return folder
+
+
+def outputs(path: Path) -> list:
+    """Code and what nbval compares."""
+    cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
+    return [
+        (c.source, [(o.output_type, o.get("data"), o.get("text")) for o in c.outputs])
+        for c in cells
+        if "colab" not in c.metadata.get("tags", [])
+    ]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LITERALLY)
+def test_the_site_hands_out_what_papermill_writes(name, written):
+    assert outputs(HTML / "notebooks" / f"{name}.ipynb") == outputs(written / f"{name}.ipynb")
+    assert (HTML / "notebooks" / "nbval.cfg").read_bytes() == NBVAL.read_bytes()
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_nbval_itself_passes_what_papermill_wrote(written):
+    """By the command of the README; every cell is compared."""
+    names = [f"{name}.ipynb" for name in LITERALLY]
+    said = run(written, "pytest", "--nbval", "-q", "--color=no", *names)
+    count = sum(len(outputs(written / name)) for name in names)
+    assert re.search(rf"^{count} passed", said, re.M), said
+
+
+@pytest.mark.data
+@pytest.mark.long
+@pytest.mark.parametrize("options", [["--nbval"], ["--nbval-lax"]], ids=str)
+def test_nbval_itself_passes_all_that_the_site_hands_out(options, tmp_path):
+    build_site()
+    options = [*options, "--nbval-sanitize-with", "nbval.cfg"]
+    run(HTML / "notebooks", "pytest", *options, "-q", "-p", "no:cacheprovider")
+
+
+def sanitized(text: str) -> str:
+    for pattern, replacement in get_sanitize_patterns(NBVAL.read_text(encoding="utf-8")):
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+SVG = "<img src='data:image/svg+xml;base64,{}'/>"
+CSV = "<a href='data:text/csv;base64,{}'/>"
+MOVING = "<script type='application/json'>{}</script>{}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("0.12341", "0.12349", True),
+        ("1.234567e-05 x", "1.234512e-05 x", True),
+        ("1.234567e-05", "1.234567e-04", False),
+        ("0.1234", "0.1235", False),
+        ("12345 of 9", "12346 of 9", False),
+        ("a -0.000000", "a  0.000000", True),
+        ("\u22120.00 b", "0.00 b", True),
+        ("-0.01", "0.01", False),
+        ("10-0.0", "10 0.0", False),
+        (SVG.format("aaa="), SVG.format("b+/b"), True),
+        (CSV.format("aaa="), CSV.format("bb=="), True),
+        (SVG.format("a"), CSV.format("a"), False),
+        (MOVING.format([1], 2), MOVING.format([3], 2), True),
+        (MOVING.format([1], 2), MOVING.format([1], 3), False),
+    ],
+)
+def test_what_rounding_moves_is_sanitized_and_no_more(one, other, same):
+    assert (sanitized(one) == sanitized(other)) == same
+
+
+# ------------------------------------------------------------------ as other viewers show them
+
+#: What MyST, Sphinx and jupytext know and a notebook viewer shows as it stands.
+LEFT = re.compile(r"\{[a-z][a-z:-]*\}|`|^\([\w-]+\)=|\(eq-|^:::|\]\(|\*\*|^%", re.MULTILINE)
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$", re.DOTALL)
+
+
+def left(page: str) -> list[str]:
+    """Leftovers in the prose of a notebook as HTML: markup that is shown, and links to nowhere."""
+    soup = BeautifulSoup(page, "html.parser")
+    ids = {tag["id"] for tag in soup.find_all(id=True)}
+    found = []
+    for prose in soup.select(".jp-RenderedMarkdown"):
+        links = [link["href"] for link in prose.find_all("a", href=True)]
+        found += [to for to in links if not to.startswith("https://") and to[1:] not in ids]
+        found += [str(fence) for fence in prose.select("code[class*='{']")]
+        for code in prose.find_all(["code", "pre"]):
+            code.decompose()
+        found += LEFT.findall(FORMULA.sub("", prose.get_text()))
+    return found
+
+
+def converted(notebook: nbformat.NotebookNode) -> str:
+    from nbconvert import HTMLExporter
+
+    return HTMLExporter().from_notebook_node(notebook)[0]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*LITERALLY, "site"])
+def test_nbconvert_shows_nothing_that_only_a_book_knows(name, written):
+    path = HTML / "notebooks" / "suitability.ipynb" if name == "site" else written / f"{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    page = converted(notebook)
+    assert left(page) == []
+    assert page.count("jp-RenderedMarkdown") >= sum(
+        c.cell_type == "markdown" for c in notebook.cells
+    )
+
+
+DIRTY = ["{term}`x`", "{value}`a.b`", "```{result} x\n```", "(here)=\n# T", "[a](b.py)"]
+DIRTY += ["[a](#nowhere)", "$$\na\n$$ (eq-one)"]
+
+
+@pytest.mark.parametrize("text", DIRTY)
+def test_leftovers_are_found(text):
+    clean = nbformat.v4.new_markdown_cell("# T\n[a](#T), `{term}` and $a_{b}$, [c](https://d.e).")
+    dirty = nbformat.v4.new_markdown_cell(text)
+    assert left(converted(nbformat.v4.new_notebook(cells=[clean]))) == []
+    assert left(converted(nbformat.v4.new_notebook(cells=[clean, dirty]))) != []

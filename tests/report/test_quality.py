@@ -1,0 +1,170 @@
+"""Accuracy beside a constant, calibration, clusters: as other software has it, and its level."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special, stats
+from sklearn import metrics
+
+from lib.report import ModelPredictions, Settings, explain, report, run_analysis
+from lib.report.rivals import exact_p
+from lib.report.types import mean_of, share
+
+SETTINGS = Settings(learner="linear")
+
+
+def made(n=400, k=3, seed=0, size=1.5, **more):
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(k, n, p=np.arange(1, k + 1) / (k * (k + 1) / 2))
+    logits = size * np.eye(k)[labels] + rng.normal(size=(n, k))
+    return ModelPredictions(test_logits=logits, test_labels=labels, **more)
+
+
+def items(found):
+    return found.tables["quality"].set_index("item")["value"]
+
+
+@pytest.mark.parametrize("k", [2, 3, 25])
+def test_numbers_are_scikit_learns(k):
+    given = made(k=k)
+    found = run_analysis("quality", given, SETTINGS)
+    rows, y = items(found), given.test_labels
+    p, said = special.softmax(given.test_logits, axis=1), given.test_logits.argmax(axis=1)
+    assert rows["accuracy"] == metrics.accuracy_score(y, said)
+    assert rows["log loss (NLL)"] == pytest.approx(metrics.log_loss(y, p, labels=range(k)))
+    brier = metrics.brier_score_loss(y, p, labels=range(k), scale_by_half=False)
+    assert rows["Brier score (sum over classes)"] == pytest.approx(brier)
+    base = np.tile(np.bincount(y, minlength=k) / len(y), (len(y), 1))
+    constant = metrics.log_loss(y, base, labels=range(k))
+    assert rows["log loss of the classes' fractions"] == pytest.approx(constant)
+    constant = metrics.brier_score_loss(y, base, labels=range(k), scale_by_half=False)
+    assert rows["Brier score of the classes' fractions"] == pytest.approx(constant)
+    if k == 2:
+        auc = rows["area under the ROC curve, 1"]
+        assert auc == pytest.approx(metrics.roc_auc_score(y, p[:, 1]))
+    by_class = found.tables["quality_classes"].set_index("class")
+    recall = metrics.recall_score(y, said, average=None)
+    np.testing.assert_allclose(by_class.loc[[str(j) for j in np.unique(y)], "recall"], recall)
+    table = found.tables["quality_confusion"].set_index("true class")
+    assert len(table) == min(k, 20)
+    kept = [int(name) for name in table.index]
+    expected = metrics.confusion_matrix(y, said, labels=range(k))[np.ix_(kept, kept)]
+    np.testing.assert_array_equal(table[[f"says {j}" for j in kept]], expected)
+    if k > 20:
+        others = [j for j in range(k) if j not in kept]
+        full = metrics.confusion_matrix(y, said, labels=range(k))
+        np.testing.assert_array_equal(table["says another"], full[np.ix_(kept, others)].sum(axis=1))
+
+
+def test_no_better_than_a_constant_is_said_and_nothing_promised():
+    good = made(size=4.0)
+    labels = (good.test_labels + 1) % 3  # as labels counted from 1 are
+    bad = ModelPredictions(test_logits=good.test_logits, test_labels=labels)
+    for given, promised in ((good, True), (bad, False)):
+        found = [run_analysis(n, given, Settings(target=0.9)) for n in ("quality", "selective")]
+        assert any("counted from the same number" in t for t in found[0].warnings) != promised
+        assert ("Nothing is promised" in found[1].verdict) != promised
+        assert (found[1].values["guaranteed_coverage"] > 0) == promised
+
+
+def test_one_class_and_certain_errors_are_named():
+    n = 300
+    labels = np.arange(n) % 3
+    one = ModelPredictions(test_logits=np.tile([3.0, 0.0, 0.0], (n, 1)), test_labels=labels)
+    said = run_analysis("quality", one, SETTINGS).warnings
+    assert "all predictions are one class, 0" in said
+    sure = np.where(np.arange(n) % 10 == 0, (labels + 1) % 3, labels)
+    given = ModelPredictions(test_logits=50.0 * np.eye(3)[sure], test_labels=labels)
+    (said,) = run_analysis("quality", given, SETTINGS).warnings
+    assert said.startswith("certain and wrong: of 300 answers")
+    assert said.endswith("30 are wrong")
+    assert run_analysis("quality", made(), SETTINGS).warnings == ()
+
+
+def test_groups_that_are_worse_than_their_constant_are_named():
+    given = made(size=3.0)
+    group = np.where(given.test_labels == 2, "one class", "others")
+    right = ModelPredictions(**given.given | {"test_groups": group})
+    (said,) = run_analysis("quality", right, SETTINGS).warnings
+    assert said.startswith("in 1 of 2 groups")
+    assert "one class" in said
+
+
+def test_without_confidence_accuracy_is_told_and_abstention_is_not():
+    given = ModelPredictions(test_predicted=[0, 1, 1, 0] * 20, test_labels=[0, 1, 0, 0] * 20)
+    table = explain(given).set_index("analysis")
+    assert table.loc["quality", "possible"]
+    assert "no confidence" in table.loc["selective", "reason"]
+    assert items(run_analysis("quality", given, SETTINGS))["accuracy"] == 0.75
+    alone = ModelPredictions(test_correct=[True, False] * 20, test_confidence=np.arange(40.0))
+    found = report(alone.given)
+    assert list(found.analyses) == ["quality", "selective"]
+    assert list(found.tables["selective_scores"]["score"]) == ["confidence"]
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+def test_intervals_of_clusters_keep_their_level():
+    """Ten alike rows each: as independent rows the interval would hold in far fewer draws."""
+    rng, truth, level, draws = np.random.default_rng(5), 0.7, 0.9, 400
+    held, plain = 0, 0
+    names = np.repeat(np.arange(60), 10)
+    for _ in range(draws):
+        chance = rng.beta(7, 3, size=60)
+        right = rng.random(600) < np.repeat(chance > rng.random(60), 10)
+        _, low, high = share(right, level, names)
+        held += low <= truth <= high
+        _, low, high = share(right, level)
+        plain += low <= truth <= high
+    assert held >= stats.binom.ppf(1e-4, draws, level)
+    assert plain < stats.binom.ppf(1e-6, draws, level)
+
+
+def test_clusters_of_one_row_are_rows():
+    values = np.random.default_rng(1).random(50)
+    alone = mean_of(values, (0.0, 1.0), 0.9, np.arange(50))
+    assert mean_of(values, (0.0, 1.0), 0.9) == pytest.approx(alone)
+    assert mean_of(values, (0.0, 1.0), 0.9, np.zeros(50)) == (values.mean(), 0.0, 1.0)
+
+
+def test_clusters_widen_or_refuse():
+    rng = np.random.default_rng(2)
+    base = made(n=40)
+    many = {k: np.repeat(v, 10, axis=0) for k, v in base.given.items()}
+    names = np.repeat(np.arange(40), 10)
+    given = ModelPredictions(**many, test_clusters=names, test_abstained=rng.random(400) < 0.3,
+                             test_features=rng.normal(size=(400, 2)))  # fmt: skip
+    found = report(given.given, learner="linear")
+    alone = run_analysis("quality", base, SETTINGS)
+    tables = [f.tables["quality"].set_index("item") for f in (found.analyses["quality"], alone)]
+    width = [t.loc["accuracy", "high"] - t.loc["accuracy", "low"] for t in tables]
+    assert width[0] > 0.7 * width[1]
+    assert "clusters" in found.skipped["counterfactual"]
+    assert "selective" in found.analyses
+
+
+# --- models side by side --------------------------------------------------------------------------
+
+
+def test_the_paired_test_is_mcnemars_and_keeps_its_level():
+    rng, errors, draws = np.random.default_rng(4), 0, 600
+    for _ in range(draws):
+        a, b = rng.random((2, 120)) < 0.8
+        errors += exact_p(int((a & ~b).sum()), int((~a & b).sum())) <= 0.05
+    assert errors <= stats.binom.isf(1e-4, draws, 0.05)
+    assert exact_p(0, 0) == 1.0
+    assert exact_p(1, 9) == pytest.approx(2 * stats.binom.cdf(1, 10, 0.5))
+
+
+def test_models_that_never_abstain_are_compared_row_by_row():
+    first, second = made(n=900, size=3.0), made(n=900, size=0.5)
+    given = first.given | {"other_logits": second.test_logits, "test_abstained": np.zeros(900)}
+    found = run_analysis("comparison", ModelPredictions(**given), SETTINGS)
+    (row,) = found.tables["comparison"].to_dict("records")
+    right = [z.argmax(axis=1) == first.test_labels for z in (first.test_logits, second.test_logits)]
+    assert row["difference"] == pytest.approx(right[0].mean() - right[1].mean())
+    assert row["decided"] == "the reported model is better"
+    assert "abstained rows" not in found.verdict
+    table = pd.DataFrame({"y": first.test_labels, "pred_a": first.test_logits.argmax(axis=1)})
+    assert "comparison" not in report(table).analyses
