@@ -10,7 +10,7 @@ PACKAGES = {
         *("selective", "suitability", "audit", "counterfactual", "report", "privacy"),
         *("training", "data", "runs", "plot"),
     )
-} | {"book": "lib.book.session"}
+} | {"book": "lib.book.session", "white_box": "lib.audit.white_box"}
 
 
 def public_names(page: str) -> dict[str, Any]:

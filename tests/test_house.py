@@ -26,7 +26,7 @@ BELOW = {
     "ties": set(),
     "runs": {"check"},
     "data": {"check", "runs"},
-    "training": {"check", "ties", "runs", "data", "privacy"},
+    "training": {"check", "ties", "runs", "data", "privacy", "audit"},
     "studies": {*TOOLS, *FORMULAS, "runs", "data", "training"},
     "report": {*TOOLS, *FORMULAS, "runs", "data", "training"},
     "canaries": {"audit"},  # the name that an issue asked for

@@ -19,6 +19,7 @@ Those of this package begin so:
 >>> config = TrainingConfig(model, epsilon=8.0, steps=20, batch_size=50, seed=1)
 """
 
+from lib.training.canaries import OpacusCanaries, train_audited
 from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan
 from lib.training.fixmatch import FixMatch, train_fixmatch
 from lib.training.jobs import DataSpec, LoadedData, ManyTrainings, Training
@@ -49,6 +50,7 @@ __all__ = [
     "LoadedData",
     "ManyTrainings",
     "ModelSpec",
+    "OpacusCanaries",
     "PateStudents",
     "Plan",
     "PosteriorTargets",
@@ -71,6 +73,7 @@ __all__ = [
     "plan",
     "relabel",
     "train",
+    "train_audited",
     "train_fixmatch",
     "train_linear",
     "train_many",

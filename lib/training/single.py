@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,10 @@ from lib.training.randomness import PoissonSampler, Streams
 from lib.training.state import identity, load_state, save_state, spent, took_long
 from lib.training.stem import forward
 from lib.training.torch_settings import _seeded, _threads, autocast, place, settings
+
+if TYPE_CHECKING:  # a training without canaries does not depend on their code
+    from lib.audit.white_box.scores import CanaryScores
+    from lib.training.canaries import CanarySession
 
 EVALUATION_BATCH = 1024
 _LARGE = 5e6  # parameters of a network that is not left to the garbage collector
@@ -69,6 +73,9 @@ class TrainingResult:
     engine : str
         ``"opacus"``, ``"taps"``, ``"autograd"`` (no privacy, hence no per-example gradients),
         ``"kernel"`` or ``"batched"``.
+    canaries : lib.audit.white_box.CanaryScores, optional
+        What the canaries of :func:`lib.training.train_audited` leave to the auditor: not to be
+        released.
     """
 
     config: TrainingConfig
@@ -79,6 +86,7 @@ class TrainingResult:
     parameters: npt.NDArray[np.float32]
     seconds: float
     engine: str
+    canaries: "CanaryScores | None" = None
 
     @property
     def probabilities(self) -> npt.NDArray[np.float32]:
@@ -151,10 +159,11 @@ def trained(
     mechanism: Plan,
     checkpoint: Checkpoint,
     save_every: int | None = None,
+    canaries: "CanarySession | None" = None,
 ) -> TrainingResult:
     """As :func:`train`, of what was checked; what was saved stays."""
     with settings(config), _threads(config):
-        trainer = Trainer(config, data, evaluation, mechanism)
+        trainer = Trainer(config, data, evaluation, mechanism, canaries=canaries)
         trainer.run(checkpoint, save_every)
         result = trainer.result()
     del trainer
@@ -166,17 +175,20 @@ def trained(
 class Trainer:
     """The state of one training and how to advance it by a step."""
 
-    def __init__(self, config, data, evaluation, mechanism, mode=None):
+    def __init__(self, config, data, evaluation, mechanism, mode=None, *, canaries=None):
         mode = config.grad_sample_mode if mode is None else mode
         self.engine = "autograd"
         if config.private:
             self.engine = "taps" if mode == "taps" else "opacus"
         self.started = time.perf_counter()  # moved back by what a resumed training took before
         self.config, self.data, self.mechanism = config, data, mechanism
-        own = self.engine, [(config, data, mechanism)], evaluation
+        self.canaries = canaries
+        label = self.engine if canaries is None else f"{self.engine} {canaries.label}"
+        own = label, [(config, data, mechanism)], evaluation
         self.identity = cache(lambda: identity(*own))
         self.streams = Streams(config.seed)
-        self.sampler = PoissonSampler(self.streams, len(data), mechanism.sample_rate)
+        records = len(data) + (0 if canaries is None else len(canaries.inside))
+        self.sampler = PoissonSampler(self.streams, records, mechanism.sample_rate)
         self.device = place(config.device)
         self.inputs = as_tensor(data.inputs).to(self.device)
         self.targets = as_tensor(data.targets).to(self.device)
@@ -207,6 +219,8 @@ class Trainer:
                 expected_batch_size=config.batch_size,
                 loss_reduction="sum",
             )
+            if self.canaries is not None:
+                self.canaries.attach(self.optimizer, divided_by=config.batch_size)
         else:
             self.model, self.optimizer = model, optimizer
         self.network = model
@@ -226,6 +240,10 @@ class Trainer:
         """Take a step."""
         config, step = self.config, self.step
         positions, _ = self.sampler.draw(1)
+        if self.canaries is not None:  # the last of the records
+            at = np.searchsorted(positions, len(self.data))
+            self.canaries.take(positions[at:] - len(self.data))
+            positions = positions[:at]
         self.model.train()
         self.optimizer.zero_grad()
         for group in self.optimizer.param_groups:
@@ -296,14 +314,23 @@ class Trainer:
                 rows = outputs.detach().view(len(chunk), copies, -1).mean(dim=1)
                 config.objective.update(self.memory, chunk, rows, self.step)
         if self.engine == "taps":
-            scale = self.mechanism.noise_multiplier * config.clipping_norm
-            # DP-SGD in a line: the sum of clipped gradients, noise in proportion to the clipping
-            # norm, the expected size of the sample.
-            vector = (total + scale * self._noise()) / config.batch_size
-            start = 0
-            for p in self.network.parameters():
-                p.grad = vector[start : start + p.numel()].view_as(p)
-                start += p.numel()
+            self._release(total)
+
+    def _release(self, total: torch.Tensor) -> None:
+        """DP-SGD in a line: the sum of clipped gradients, noise in proportion to the clipping norm.
+
+        Divided by the expected size of the sample.
+        """
+        if self.canaries is not None:
+            total = self.canaries.join(total)
+        scale = self.mechanism.noise_multiplier * self.config.clipping_norm
+        noisy = total + scale * self._noise()
+        if self.canaries is not None:
+            self.canaries.read(noisy)
+        vector, start = noisy / self.config.batch_size, 0
+        for p in self.network.parameters():
+            p.grad = vector[start : start + p.numel()].view_as(p)
+            start += p.numel()
 
     def _outputs(self, inputs: torch.Tensor) -> torch.Tensor:
         with autocast(self.config, self.device):
@@ -387,6 +414,7 @@ class Trainer:
             parameters=self.parameters(),
             seconds=time.perf_counter() - self.started,
             engine=self.engine,
+            canaries=None if self.canaries is None else self.canaries.recorder.scores(),
         )
 
     def _once(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -410,6 +438,9 @@ class Trainer:
         arrays = {"parameters": self.parameters(), "velocity": self._velocity()}
         if self.memory is not None and self.step < self.config.steps:
             arrays["memory"] = self.memory.cpu().numpy()
+        if self.canaries is not None:
+            seen = self.canaries.recorder.state()
+            arrays |= {f"canaries_{name}": array for name, array in seen.items()}
         seconds = time.perf_counter() - self.started
         save_state(checkpoint, self.identity, [self.streams], self.step, arrays, self.kept, seconds)
 
@@ -426,6 +457,9 @@ class Trainer:
         self._restore_velocity(arrays["velocity"])
         if "memory" in arrays:
             self.memory = torch.from_numpy(arrays["memory"]).to(self.device)
+        if self.canaries is not None:
+            seen = {name.removeprefix("canaries_"): array for name, array in arrays.items()}
+            self.canaries.recorder.restore(seen)
 
     def run(self, checkpoint: Checkpoint, save_every: int | None = None) -> None:
         """Take all steps that are left, saving every so many of them or when it is due."""

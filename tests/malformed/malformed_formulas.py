@@ -22,6 +22,7 @@ from malformed_kinds import (
 )
 
 from lib import audit, counterfactual, privacy, suitability
+from lib.audit import white_box
 
 ROWS = Table()
 add = ROWS.add
@@ -296,4 +297,72 @@ add(
     ),
     margin=NUMBER,
     **sizes,
+)
+
+IN = [True, False]
+recorder = white_box.CanaryRecorder(IN, 1.0, 0.5)
+recorder.add([1.0, 0.0], [1.0, 0.0], [True, False])
+recorder.add([1.0, 0.0], [1.0, 0.0], [True, False])
+SCORES = recorder.scores()
+step = (*but(vectors([1.0, 0.0]), "a number", "ragged"), Bad("short", [1.0], ("(1,)",)))
+wrong_places = (
+    Bad("twice", [[0], [0]], ("1",)),
+    Bad("negative", [[-1], [0]], ("-1",)),
+    Bad("1d", [0, 1], ("(2,)",)),
+    Bad("fractions", [[0.5], [1.0]], ("float64",)),
+)
+wrong_coins = (Bad("fractions", [0.5, 1.0], ("0.5",)), Bad("empty", [], ("(0,)",)))
+claimed = dict(clipping_norm=1.0, noise_multiplier=1.0, sample_rate=0.5)
+loop = dict(noisy_sums=[[1.0, 0.0]], directions=np.eye(2), coins=IN, **claimed)
+for name, good, wrong in (
+    ("GradientCanaries", dict(number=5, seed=1), dict(number=(1, 2.5, "3"), width=(0, 2.5))),
+    ("Directions", dict(places=[[0], [1]], signs=[[1], [1]]), dict(places=wrong_places)),
+    (
+        "CanaryRecorder",
+        dict(coins=IN, noise_multiplier=1.0, sample_rate=0.5),
+        dict(coins=wrong_coins, noise_multiplier=POSITIVE),
+    ),
+    (
+        "canary_scores",
+        loop,
+        dict(
+            noisy_sums=(3, [], Bad("short", [[1.0]], ("(1,)",)), Bad("text", ["ab"], ("U2",))),
+            directions=(
+                Bad("overlapping", [[1.0, 0.0], [0.6, 0.8]], ("0.6",)),
+                Bad("too many", np.eye(3)[:, :2], ("(3, 2)",)),
+                Bad("NaN", [[1.0, NAN], [0.0, 1.0]], ("NaN",)),
+            ),
+            coins=(*wrong_coins, Bad("none", None, ("None", "()"))),
+            clipping_norm=POSITIVE,
+            noise_multiplier=POSITIVE,
+            others=(3, [], Bad("short", [[1.0]], ("(1,)",))),
+            sampled=(3, [], Bad("short", [[True]], ("(1,)",))),
+        ),
+    ),
+    (
+        "statements",
+        dict(scores=SCORES, delta=1e-5),
+        dict(scores=(None, 3), delta=(0.0, 1.0, *NUMBER), adversary=CHOICE),
+    ),
+    (
+        "step_audit",
+        dict(counts=SCORES.counts, coins=IN, epsilon_of=lambda *_: 1.0),
+        dict(counts=(None, 3), coins=wrong_coins, epsilon_of=(None, 3)),
+    ),
+    (
+        "sure_guesses",
+        dict(ratios=[1.0, -1.0], members=IN, guesses=1),
+        dict(ratios=step[1:3], members=wrong_coins, guesses=(0, 3, 2.5, "1")),
+    ),
+):
+    add(f"white_box.{name}", good, call=getattr(white_box, name), **wrong)
+both = dict(released=[1.0, 0.0], known=[1.0, 0.0], sampled=[True, False])
+out = (Bad("of one that is out", [True, True], ("1",)), Bad("short", [True], ("(1,)",)))
+add(
+    "white_box.CanaryRecorder.add",
+    both,
+    call=lambda **given: white_box.CanaryRecorder(IN, 1.0, 0.5).add(**given),
+    released=step,
+    known=but(step, "None"),
+    sampled=out,
 )

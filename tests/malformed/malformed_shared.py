@@ -1,6 +1,7 @@
 # ruff: noqa: C408
 """The table of malformed calls: training, data, runs and report."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -25,6 +26,7 @@ from malformed_kinds import (
 )
 
 from lib import data, report, runs, training
+from lib.audit.white_box import GradientCanaries
 
 ROWS = Table()
 add = ROWS.add
@@ -64,6 +66,20 @@ add(
     targets=labels(lab, 3),
 )
 add("training.train", dict(config=C, data=D, evaluation=X), evaluation=POINTS)
+few = GradientCanaries(2, seed=0)
+add(
+    "training.train_audited",
+    dict(config=dataclasses.replace(C, epsilon=8.0), data=D, evaluation=X, canaries=few),
+    config=(Bad("without privacy", C, ("without privacy",)),),
+    evaluation=POINTS,
+    canaries=(None, 3),
+)
+add(
+    "training.OpacusCanaries",
+    dict(optimizer=None, canaries=few, sample_rate=0.1),
+    optimizer=(None, 3),
+    canaries=(None, 3),
+)
 add("training.train_many", dict(configs=[C], data=D, evaluation=X), evaluation=POINTS)
 add("training.engine_for", dict(config=C), config=(None, 3, "kernel"))
 add("training.DataSpec", test=COUNT, keep_class=(1.5, *NUMBER))

@@ -12,6 +12,7 @@ from lib.audit import one_label_bound
 from lib.privacy import label_guarantee
 from lib.runs import Checkpoint
 from lib.studies.audit.system import AuditContradiction
+from lib.studies.beyond.six_lenses.inside import inside_one_run
 from lib.studies.beyond.six_lenses.lens_audits import (
     HEADLINE,
     audit_record,
@@ -20,6 +21,7 @@ from lib.studies.beyond.six_lenses.lens_audits import (
     ledger_of,
 )
 from lib.studies.beyond.six_lenses.lens_jobs import RecordTrainings
+from lib.studies.beyond.six_lenses.settings import on_digits
 from lib.studies.beyond.six_lenses.views import abstention, classify
 from lib.studies.canaries.mechanisms import CanaryContradiction
 
@@ -131,3 +133,14 @@ def test_canaries_are_lib_canaries(store):
     lying = replace(found, private=replace(plain, claimed=0.01))
     with pytest.raises(CanaryContradiction, match=r"0\.010"):
         lying.require_consistent(0.99)  # delta takes its part of the error
+
+
+def test_inside_one_run_a_twentieth_of_the_noise_is_seen():
+    settings = on_digits(8.0, 1e-5, "cpu", 0)
+    whole, broken = (inside_one_run(settings, 1500, noise_factor=f) for f in (1.0, 0.05))
+    assert (whole["known"] < whole["proven"]).all()
+    assert whole["known"].iloc[0] > whole["released"].iloc[0] > 0
+    by_name = broken.set_index("statement")
+    # Of 1,500 guesses without a hypothesis none can refute 8, whatever is wrong.
+    assert by_name.loc["one_run", "known"] <= by_name.loc["one_run", "could show"] < 8
+    assert (by_name.loc[["gaussian", "steps"], "known"] > by_name["proven"].iloc[0]).all()

@@ -1,0 +1,59 @@
+"""Faults that are planted into the engine: what finds them, and that nothing else does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib.audit.white_box import GradientCanaries, step_audit
+from lib.studies.audit import figures
+from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, faulty_training, planted_table
+from lib.training import DataSpec, train_audited
+
+SMALL = Problem(DataSpec(train=300, test=40), canaries=2000, steps=20, hidden=32, records=10)
+
+
+def audited(fault):
+    loaded = SMALL.data.load()
+    canaries = GradientCanaries(SMALL.canaries, seed=40)
+    _, scores = faulty_training(SMALL, fault, loaded.training, loaded.evaluation, 3, canaries)
+    return scores, step_audit(scores.counts, scores.coins, SMALL.epsilon_of, level=0.999)
+
+
+def test_nothing_planted_is_the_engine_itself():
+    loaded, canaries = SMALL.data.load(), GradientCanaries(SMALL.canaries, seed=40)
+    scores, _ = audited("none")
+    config = SMALL.config("none", 3)
+    alone = train_audited(config, loaded.training, loaded.evaluation, canaries).canaries
+    assert (alone.known == scores.known).all()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_single_steps_tell_what_is_wrong(fault):
+    """Each fault moves what it should, and nothing else."""
+    _, found = audited(fault)
+    factor = {"unscaled": 0.5}.get(fault, 1.0)
+    factor = float(fault.split()[1]) if fault.startswith("noise ") else factor
+    noise = factor * SMALL.config(fault, 0).noise_multiplier
+    assert found.noise[0] < noise < found.noise[1]
+    assert (found.norm[0] > 1.2) == (fault in ("layer", "batch"))
+    assert (found.p_sampling < 1e-4) == (fault == "shuffled")
+    assert (found.p_fresh < 1e-4) == (fault == "twice")
+    if fault != "leaked":  # which looks a little as if canaries added more
+        unseen = ("none", "twice", "shuffled")
+        assert (found.epsilon > SMALL.epsilon) == (fault not in unseen)
+
+
+def test_the_table_says_what_was_found_by_what():
+    problem = replace(SMALL, data=DataSpec(train=100, test=40), canaries=1000)
+    table = planted_table(problem, ("none", "noise 0.05"), runs=2, models=16)
+    assert list(table["audit"]) == 2 * list(AUDITS)
+    found = table.pivot(index="fault", columns="audit", values="found")
+    assert (found.loc["none", ["one run", "family", "gaussian"]] == 0).all()
+    assert (found.loc["noise 0.05", ["one run", "family", "gaussian", "steps"]] == 1).all()
+    assert (table["shown"] <= table["could show"]).all()
+    black = table[table["audit"] == "black box"]
+    assert (black["could show"] < problem.epsilon).all()  # sixteen models cannot
+    figure = figures.plot_planted(table, FAULTS, AUDITS)
+    (ax,) = figure.axes
+    assert np.asarray(ax.images[0].get_array()).shape == (2, len(AUDITS))
