@@ -73,11 +73,12 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             f"only {len(correct)} of {len(labelled)} test rows have a label: these must be a "
             "random sample"
         )
-    if min(wrong, len(correct) - wrong) < _FEW_WRONG:
-        kind = "wrong" if wrong <= len(correct) - wrong else "right"
+    if (fewest := min(wrong, len(correct) - wrong)) < _FEW_WRONG:
+        kind = "wrong" if wrong == fewest else "right"
+        one = f"{('no', 'one')[fewest > 0]} prediction is"
+        few = f"only {fewest} predictions are" if fewest > 1 else one
         doubts.append(
-            f"only {min(wrong, len(correct) - wrong)} predictions are {kind}: areas are then "
-            "skewed, and their normal intervals hold too seldom"
+            f"{few} {kind}: areas are then skewed, and their normal intervals hold too seldom"
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]

@@ -245,7 +245,7 @@ def _offset(
     fewest = min(int(correct.sum()), int((~correct).sum()))
     if fewest < FEW_ERRORS:
         doubts.append(
-            f"of the labelled {part} rows only {fewest} are "
+            f"of the labelled {part} rows only {fewest} {'is' if fewest == 1 else 'are'} "
             f"{'right' if accuracy < 0.5 else 'wrong'}, too few for standard errors of what "
             "they tell"
         )
@@ -287,9 +287,9 @@ def few_rows(given: ModelPredictions) -> Iterator[str]:
     rarer = min(int(correct.sum()), int((~correct).sum()))
     if rarer < _PER_SIGNAL * len(SIGNAL_NAMES):
         yield (
-            f"the holdout is small: of its {len(correct)} predictions only {rarer} are "
-            f"{'wrong' if correct.mean() > 0.5 else 'right'}, and the estimator has "
-            f"{len(SIGNAL_NAMES)} signals to weigh"
+            f"the holdout is small: of its {len(correct)} predictions only {rarer} "
+            f"{'is' if rarer == 1 else 'are'} {'wrong' if correct.mean() > 0.5 else 'right'}, and "
+            f"the estimator has {len(SIGNAL_NAMES)} signals to weigh"
         )
 
 
