@@ -88,7 +88,7 @@ def statements(
     The scores are log likelihood ratios at even odds.  So the surest guesses are those where the
     ratio is farthest from 0, of either kind (:func:`sure_guesses`): with few samples of a record
     and little noise one can be sure that it was in, and hardly that it was not.  Their numbers are
-    fixed beforehand, the fractions of :data:`lib.audit.one_run.FRACTIONS`, and each is tested at a
+    fixed beforehand, five fractions of the canaries, and each is tested at a
     fifth of the error.  If the claimed noise is not the real one, only the choice of guesses is
     worse for it: the bounds hold.
     """
