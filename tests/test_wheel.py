@@ -114,4 +114,6 @@ def test_it_holds_the_package_data(installed):
     }
     assert {path for path in checkout if not (installed / path).is_file()} == set()
     parts = {path.name.partition("-")[0] for path in installed.iterdir()}
-    assert parts == {"lib", "abstention_privacy_companion"}  # no tests, no book
+    # No tests, no book; `bin` has the command.
+    assert parts == {"lib", "abstention_privacy_companion", "bin"}
+    assert [path.name for path in (installed / "bin").iterdir()] == ["companion-report"]
