@@ -107,13 +107,9 @@ chapter.table(
 #
 # and `python -m lib.report my.csv --out report.html` writes what follows from it. The options
 # `--margin`, `--target`, `--alpha`, `--delta`, `--learner`, `--seed` and `--audit-design` are the
-# parameters above. From CSV files of logits these lines write it; if you have two labelled files,
-# leave the division out and call the one that you trust most `test`:
-
-# %% tags=["hide-input"]
-Markdown(f"```python\n{report.example_source('tables')}```")
-
-# %% [markdown]
+# parameters above. `lib/report/examples/tables.py` divides a labelled file so, and adds one of the
+# user's; if you have two labelled files, call the one that you trust most `test`.
+#
 # Of probabilities the logarithms are taken, and the report says so. Nothing but
 # signals that look at the height of logits, such as their mean, says less then.
 
@@ -321,7 +317,7 @@ chapter.table(found.next_steps, "next_steps", "What more data would tell", aside
 # %% [markdown]
 # ## How to write the file
 #
-# From tables of logits it is shown [above](#what-the-file-may-hold). From PyTorch:
+# From PyTorch:
 
 # %% tags=["hide-input"]
 Markdown(f"```python\n{report.example_source('pytorch')}```")
