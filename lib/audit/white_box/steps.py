@@ -138,7 +138,7 @@ def step_audit(
     accountant gives an upper bound on epsilon: how far that is above epsilon is added here, too.
     The form itself is tested by `p_sampling` and `p_fresh`, not proven: noise that depends on the
     data along no canary's direction, or that repeats after two steps, is not seen.  Where canaries
-    take part less than about a hundred times in all, `p_sampling` is below 0.001 more often than
+    take part less than about two hundred times in all, `p_sampling` is below 0.01 more often than
     that.
 
     Examples
