@@ -327,6 +327,10 @@ def test_bayesian_interval_is_of_the_half_that_did_not_choose():
         (lambda: Directions(np.array([[0], [0]]), np.ones((2, 1))), "places must not repeat"),
         (lambda: GradientCanaries(11, seed=0).directions(10), "number must be at most 10"),
         (lambda: statements(np.ones(3), DELTA), "scores must be CanaryScores"),
+        (
+            lambda: step_audit(StepCounts(np.array([3, 0]), 5), [False, True], epsilon_of),
+            "coins must be those of the canaries that took part, got 1",
+        ),
     ],
 )
 def test_what_would_mean_nothing_is_refused(call, words):

@@ -169,6 +169,12 @@ def step_audit(
             f"epsilon_of must be a function of rate, noise and steps, got {epsilon_of!r}"
         )
     inside = as_flags("coins", coins, len(counts.took_part))
+    strangers = int((counts.took_part[~inside] > 0).sum())
+    if strangers:
+        raise ValueError(
+            f"coins must be those of the canaries that took part, got {strangers} that did and are"
+            " out: take both from the same scores"
+        )
     took, rounds = int(counts.took_part.sum()), int(inside.sum()) * counts.steps
     if took < 2 or counts.without_number < 2:
         raise ValueError(
