@@ -22,7 +22,6 @@ from lib.report.types import (
     table,
 )
 from lib.suitability import calibration_errors
-from lib.suitability.labels import clopper_pearson
 from lib.ties import bin_index
 
 Array = npt.NDArray[Any]
@@ -105,7 +104,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         doubts.append(f"intervals count {count:,} clusters, not {n:,} rows")
     if rows.labels is not None:
         one, most = commonest(rows.labels)
-        gap = _against_constant(rows, one, settings)
+        gap = _against_constant(rows, one, settings.level)
         items += [
             (f"always the commonest class, {rows.name(one)}", most),
             ("accuracy minus that", *gap),
@@ -125,7 +124,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             f"Confusion matrix of the {min(_CLASSES, len(np.unique(rows.labels)))} commonest "
             "classes: true class by row, answer by column"
         )
-        doubts += _doubts(given, rows)
+        doubts += _doubts(given, rows, settings)
     if rows.probabilities is not None:
         items += _probabilistic(rows)
         drawings["quality_reliability"] = _reliability(rows, settings)
@@ -142,10 +141,13 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
 
 
-def _against_constant(rows: _Rows, one: int, settings: Settings) -> tuple[float, float, float]:
+def _against_constant(
+    rows: _Rows, one: int, level: float, inside: Any = slice(None)
+) -> tuple[float, float, float]:
     """Accuracy minus that of always one class, with an interval, by pairs of rows."""
-    difference = rows.correct.astype(float) - (rows.labels == one)
-    return mean_of(difference, (-1.0, 1.0), settings.level, rows.clusters)
+    difference = rows.correct[inside].astype(float) - (rows.labels[inside] == one)
+    clusters = None if rows.clusters is None else rows.clusters[inside]
+    return mean_of(difference, (-1.0, 1.0), level, clusters)
 
 
 def by_class(rows: _Rows, settings: Settings) -> pd.DataFrame:
@@ -180,7 +182,7 @@ def confusion(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _doubts(given: ModelPredictions, rows: _Rows) -> list[str]:
+def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[str]:
     """Where the model is no better than a constant, or says one thing only."""
     found = [text] if (text := no_better_than_constant(given)) else []
     said, labels = np.unique(rows.predicted), np.unique(rows.labels)
@@ -193,10 +195,13 @@ def _doubts(given: ModelPredictions, rows: _Rows) -> list[str]:
         return found
     worse = []
     names = np.unique(rows.groups)
+    # A class is the commonest of a small group by chance: for all groups and classes together.
+    level = 1 - settings.alpha / (len(names) * len(labels))
     for name in names:
         of_group = rows.groups == name
-        right, most = rows.correct[of_group].mean(), commonest(rows.labels[of_group])[1]
-        if right < most:
+        one, most = commonest(rows.labels[of_group])
+        right = rows.correct[of_group].mean()
+        if right < most and _against_constant(rows, one, level, of_group)[2] < 0:
             worse.append(f"{name} ({right:.3f} against {most:.3f}, {of_group.sum():,} rows)")
     if worse:
         shown = ", ".join(worse[:_NAMED]) + ", ..." * (len(worse) > _NAMED)
@@ -255,7 +260,8 @@ def _certain_and_wrong(rows: _Rows, settings: Settings) -> list[str]:
     wrong = int((~rows.correct[sure]).sum())
     if not wrong:
         return []
-    low, _ = clopper_pearson(wrong, int(sure.sum()), settings.alpha / 2)
+    clusters = None if rows.clusters is None else rows.clusters[sure]
+    _, low, _ = share(~rows.correct[sure], settings.level, clusters)
     if low <= 1 - _CERTAIN:
         return []
     return [

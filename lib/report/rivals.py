@@ -77,6 +77,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         value, low, high = with_outcome([row[name] for name in ("difference", "low", "high")])
         texts.append(f"{row['model']}: {value} ({low} to {high}), {row['decided']}")
     first = table.iloc[0]
+    caption = "The reported model's accuracy minus each other's, on the same rows"
+    if clusters is None and len(others) > 1:
+        caption += "; each interval is at the level by itself, the decision for all models together"
     how = (
         "by intervals that count clusters and hold together"
         if clusters is not None
@@ -86,7 +89,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         "comparison",
         ANALYSES["comparison"],
         {"comparison": table},
-        {"comparison": "The reported model's accuracy minus each other's, on the same rows"},
+        {"comparison": caption},
         {},
         "The models never abstain, so that they are compared row by row. The reported one's "
         f"accuracy, {correct.mean():.3f}, minus that of " + "; ".join(texts) + f" ({how}).",

@@ -77,7 +77,8 @@ class CanarySession:
         norms = torch.linalg.vector_norm(self._long * self._unit[rows], dim=1)
         factor, _ = clipping.of_norms(norms, self.clipping_norm)
         values = factor[:, None] * (self._long * self._unit[rows])
-        return total.index_add(0, self._places[rows].flatten(), values.flatten())
+        added = values.flatten().to(total.dtype)  # parameters may be of another type
+        return total.index_add(0, self._places[rows].flatten(), added)
 
     def rows(self) -> Iterator[torch.Tensor]:
         """The gradients (n, p) of those that take part, not clipped, some at a time."""
@@ -239,9 +240,11 @@ class OpacusCanaries:
     canaries : GradientCanaries
         How many, and their seed: not a seed of the training.
     sample_rate : float
-        Probability of a record in a step, in (0, 1]: ``1 / len(data_loader)`` with Opacus' Poisson
-        samples.  Canaries draw their own samples at this rate, since the data loader does not know
-        them: that the loader keeps it is not tested.
+        Probability of a record in a step, in (0, 1], as the accountant has it:
+        ``1 / len(data_loader)`` of the loader that ``make_private`` returns.  Canaries draw their
+        own samples at this rate, since the data loader does not know them: that the loader keeps
+        it is not tested, and the rate and `p_sampling` of
+        :func:`lib.audit.white_box.step_audit` are those of the canaries alone.
 
     Raises
     ------
@@ -252,7 +255,9 @@ class OpacusCanaries:
     Notes
     -----
     Canaries are records: what the accountant says of the training covers them, too, and what it
-    says of the others does not change.  They do change the model a little.
+    says of the others does not change.  They do change the model a little.  Where a step takes
+    several batches of the loader, its records come at a multiple of the rate, and canaries do not:
+    the audit then shows less, never more.
     """
 
     def __init__(self, optimizer: "DPOptimizer", canaries: GradientCanaries, sample_rate: float):

@@ -4,7 +4,7 @@ import math
 import re
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -126,14 +126,18 @@ def test_noisy_sums_of_any_loop_give_the_same_scores(form):
 def test_a_recorder_goes_on_where_it_was():
     rng, coins = np.random.default_rng(3), np.arange(50) % 2 == 0
     one, other = (CanaryRecorder(coins, 1.0, 0.5) for _ in range(2))
+    later = []
     for step in range(6):
         took = coins & (rng.random(50) < 0.5)
         y = took + rng.normal(size=50)
         one.add(y + 1, y, took)
         if step == 3:
-            other.restore(one.state())
+            state = one.state()
         elif step > 3:
-            other.add(y + 1, y, took)
+            later.append((y + 1, y, took))
+    other.restore(state)  # which no later step has changed
+    for seen in later:
+        other.add(*seen)
     assert (one.scores().known == other.scores().known).all()
     assert found(one.scores()) == found(other.scores())
 
@@ -239,6 +243,22 @@ def test_a_missing_tenth_of_the_noise_is_found_by_single_steps(epsilon):
     assert stats.binomtest(wrong, 60, 0.05, "greater").pvalue > 0.01
 
 
+def test_the_epsilon_of_single_steps_is_as_exact_as_the_accountant():
+    """What Renyi accounting says of a faultless training is above its epsilon: no refutation."""
+    rng, coins, claim = np.random.default_rng(12), np.arange(CANARIES) % 2 == 0, (0.05, 1.0, 100)
+    truth, shown = epsilon_of(*claim, "pld"), {"rdp": [], "pld": []}
+    for _ in range(20):
+        counts = drawn_counts(rng, coins, claim[2], *claim[:2])
+        for name, found_by in shown.items():
+            accountant = partial(epsilon_of, accountant=name)
+            found_by.append(step_audit(counts, coins, accountant).epsilon)
+    wrong = sum(low > truth for low in shown["pld"])
+    assert stats.binomtest(wrong, 20, 0.05, "greater").pvalue > 0.01
+    assert min(shown["pld"]) > 0.85 * truth
+    assert np.median(shown["rdp"]) > truth
+    assert epsilon_of(*claim) / truth == pytest.approx(1 + 1 / 7, abs=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
 def test_half_of_the_noise_is_found_on_the_gaussian_hypothesis(epsilon):
@@ -307,6 +327,10 @@ def test_bayesian_interval_is_of_the_half_that_did_not_choose():
         (lambda: Directions(np.array([[0], [0]]), np.ones((2, 1))), "places must not repeat"),
         (lambda: GradientCanaries(11, seed=0).directions(10), "number must be at most 10"),
         (lambda: statements(np.ones(3), DELTA), "scores must be CanaryScores"),
+        (
+            lambda: step_audit(StepCounts(np.array([3, 0]), 5), [False, True], epsilon_of),
+            "coins must be those of the canaries that took part, got 1",
+        ),
     ],
 )
 def test_what_would_mean_nothing_is_refused(call, words):

@@ -82,12 +82,35 @@ def test_one_class_and_certain_errors_are_named():
 
 
 def test_groups_that_are_worse_than_their_constant_are_named():
-    given = made(size=3.0)
+    given = made()
     group = np.where(given.test_labels == 2, "one class", "others")
     right = ModelPredictions(**given.given | {"test_groups": group})
     (said,) = run_analysis("quality", right, SETTINGS).warnings
     assert said.startswith("in 1 of 2 groups")
     assert "one class" in said
+
+
+def test_groups_of_few_rows_are_not_named_by_chance():
+    """Four rows a group and eight in ten right: many a group's commonest class is right oftener."""
+    rng = np.random.default_rng(3)
+    labels, group = rng.integers(0, 2, 400), np.arange(400) // 4
+    said = np.where(rng.random(400) < 0.8, labels, 1 - labels)
+    most = [max(np.mean(labels[group == g]), 1 - np.mean(labels[group == g])) for g in range(100)]
+    right = [np.mean((said == labels)[group == g]) for g in range(100)]
+    assert np.sum(np.less(right, most)) > 10
+    given = ModelPredictions(
+        test_predicted=said, test_labels=labels, test_groups=[f"g{g}" for g in group]
+    )
+    assert run_analysis("quality", given, SETTINGS).warnings == ()
+
+
+def test_certain_errors_of_one_cluster_are_one_error():
+    labels, cluster = np.arange(1000) % 2, np.arange(1000) // 50
+    said = np.where(cluster == 7, 1 - labels, labels)
+    logits = {"test_logits": 20.0 * np.eye(2)[said], "test_labels": labels}
+    for more, named in (({}, True), ({"test_clusters": cluster}, False)):
+        warnings = run_analysis("quality", ModelPredictions(**logits, **more), SETTINGS).warnings
+        assert any(text.startswith("certain and wrong") for text in warnings) == named
 
 
 def test_without_confidence_accuracy_is_told_and_abstention_is_not():
@@ -168,3 +191,9 @@ def test_models_that_never_abstain_are_compared_row_by_row():
     assert "abstained rows" not in found.verdict
     table = pd.DataFrame({"y": first.test_labels, "pred_a": first.test_logits.argmax(axis=1)})
     assert "comparison" not in report(table).analyses
+    for others in (1, 2):
+        for name in "bc"[:others]:
+            table[f"pred_{name}"] = second.test_logits.argmax(axis=1)
+        found = report(table).analyses["comparison"]
+        assert len(found.tables["comparison"]) == others
+        assert ("each interval is at the level by itself" in str(found.captions)) == (others > 1)

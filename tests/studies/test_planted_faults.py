@@ -52,6 +52,8 @@ def test_the_table_says_what_was_found_by_what():
     assert (found.loc["none", ["one run", "family", "gaussian"]] == 0).all()
     assert (found.loc["noise 0.05", ["one run", "family", "gaussian", "steps"]] == 1).all()
     assert (table["shown"] <= table["could show"]).all()
+    limited = np.isfinite(table["could show"])
+    assert set(table["audit"][~limited]) == {"steps", "form"}
     black = table[table["audit"] == "black box"]
     assert (black["could show"] < problem.epsilon).all()  # sixteen models cannot
     figure = figures.plot_planted(table, FAULTS, AUDITS)

@@ -12,6 +12,7 @@ from lib.audit.white_box import GradientCanaries, step_audit
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.runs import Checkpoint
 from lib.training import ModelSpec, OpacusCanaries, TrainingConfig, train, train_audited
+from lib.training.canaries import CanarySession
 
 CONFIG = TrainingConfig(
     ModelSpec("mlp", (64,), 10, hidden=(24,)),
@@ -161,6 +162,7 @@ def test_canaries_see_what_opacus_does(ghost, monkeypatch):
     assert found.noise[0] < 1 < found.noise[1] < 1.03
     assert 0.85 < found.norm[0] < 1 < found.norm[1]
     assert type(optimizer) is before
+    assert [rate for _, rate, _ in engine.accountant.history] == [1 / len(loader)]
     assert sum(steps for *_, steps in engine.accountant.history) == 40
     canaries.remove()
     run_steps(network, optimizer, loader, loss, epochs=1)
@@ -174,6 +176,18 @@ def test_canaries_see_what_opacus_does(ghost, monkeypatch):
     found = audited(again.scores())
     assert found.noise[0] < 0.5 < found.noise[1]
     assert found.epsilon > epsilon_of(0.1, 1.0, 40)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_canaries_join_a_sum_of_any_type(dtype):
+    canaries = GradientCanaries(10, seed=1, width=2)
+    claimed = {"clipping_norm": 0.5, "noise_multiplier": 1.0, "sample_rate": 0.5}
+    session = CanarySession(canaries, 30, **claimed)
+    session.take(np.arange(len(session.inside)))
+    found = session.join(torch.zeros(30, dtype=dtype))
+    assert found.dtype == dtype
+    reach = canaries.directions(30).along(found.numpy())
+    np.testing.assert_allclose(reach, 0.5 * canaries.coins(), atol=1e-5)
 
 
 @pytest.mark.usefixtures("_quiet")

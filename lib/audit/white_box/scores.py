@@ -180,11 +180,10 @@ class CanaryRecorder:
         kinds = [] if self._kinds is None else self._kinds
         arrays |= {"squares": self._squares, "last": self._last, "kinds": np.array(kinds, bool)}
         arrays |= {"noise": np.array(self._noise)}
-        return (
-            arrays
-            | {"steps": np.array(self.steps), "took_part": self._counts.took_part}
-            | {"counts": np.array([getattr(self._counts, name) for name in StepCounts.numbers()])}
-        )
+        arrays |= {"steps": np.array(self.steps), "took_part": self._counts.took_part}
+        counts = np.array([getattr(self._counts, name) for name in StepCounts.numbers()])
+        # Copies: the next step adds to the arrays in their place.
+        return {name: np.copy(each) for name, each in (arrays | {"counts": counts}).items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray]) -> None:
         """Go on from what :meth:`state` gave."""

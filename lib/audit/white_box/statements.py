@@ -24,14 +24,16 @@ class Statements:
     Attributes
     ----------
     one_run : float
-        Without any hypothesis.  With 5,000 canaries it cannot exceed about 6, whatever is wrong.
+        Without any hypothesis but that coins are fair and secret.  With 5,000 canaries it cannot
+        exceed about 6 at a delta of 1e-5, whatever is wrong.
     family : float
         If the mechanism's trade-off curve is Gaussian; nothing else is assumed.
     gaussian : float
         If that curve is Gaussian, and scores of canaries do not depend on each other.
     bayesian : tuple of float
         P3's two-sided credible interval for the epsilon that this attack shows, by a threshold that
-        the other half of the canaries chose.  It takes canaries to be independent, too.
+        the other half of the canaries chose.  It takes canaries to be independent, too.  0 and
+        infinity where in one of the halves all were in, or none.
     level : float
         Of each alone.
 

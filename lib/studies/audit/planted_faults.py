@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 
 from lib.audit.attacks import fit_models, log_ratio
+from lib.audit.gaussian import gaussian_lower_bound
 from lib.audit.one_run import FRACTIONS, best_one_run, fixed_guesses, one_run_epsilon
 from lib.audit.planning import error_free_bound
 from lib.audit.selection import held_out_lower_bound
@@ -299,6 +300,10 @@ def _ceiling(problem: Problem, audit: str, models: int) -> float:
         level = 1 - (1 - problem.level) / len(FRACTIONS)
         how = {"family": "gaussian" if audit == "family" else None}
         return max(one_run_epsilon(n, n, count, problem.delta, level, **how) for n in made)
+    if audit == "gaussian":
+        half = problem.canaries // 2
+        given = np.ones(half), np.zeros(half), problem.delta, problem.level
+        return gaussian_lower_bound(*given, choice="union").epsilon
     return np.inf
 
 

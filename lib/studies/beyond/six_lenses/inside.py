@@ -3,8 +3,10 @@
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
+from lib.audit.gaussian import gaussian_lower_bound
 from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_epsilon
 from lib.audit.white_box import GradientCanaries, statements, step_audit
 from lib.privacy import PrivacyLedger, SampledGaussian
@@ -83,6 +85,9 @@ def inside_one_run(
         if name in ("one_run", "family"):
             family = "gaussian" if name == "family" else None
             most = max(one_run_epsilon(n, n, canaries, delta, each, family=family) for n in made)
+        if name == "gaussian":
+            given = np.ones(canaries // 2), np.zeros(canaries - canaries // 2), delta, level
+            most = gaussian_lower_bound(*given, choice="union").epsilon
         known = metrics["single"]["bound"] if name == "steps" else metrics["known"][name]
         released = float("nan") if name == "steps" else metrics["released"][name]
         rows.append((name, rests_on, float(known), float(released), most))
