@@ -1,6 +1,7 @@
 """From a table of any columns to the arrays of a report, and what was taken for what."""
 
 import fnmatch
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -309,6 +310,6 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
         told = "no labels to tell"
         if score is not None:
             told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
-        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {one.option}.")
+        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {shlex.quote(one.option)}.")
     lines.append("Say which by its --map.")
     raise ReadingError(source, *lines)

@@ -159,7 +159,7 @@ class Family:
         tail = names[0]
         while not all(name.endswith(tail) for name in names):
             tail = tail[1:]
-        return f"{head}*{tail}"
+        return f"{head}*{tail}".replace("[", "[[]")
 
 
 def plain(name: str) -> str:

@@ -45,6 +45,8 @@ class Numbers:
         if not found:
             for each in (*columns, *([prediction] * (prediction is not None))):
                 self.mapper.used.discard(each.name)
+        if not any(one.rivals for one in found):
+            self.mapper.used -= {c.name for c in columns[1:]}
         return found
 
     def columns(self) -> list[Column]:
@@ -159,7 +161,8 @@ class Numbers:
             guess=True,
             contrary=True,
         )
-        one.option += f",positive={names[1]}"
+        if "positive=" not in one.option:
+            one.option += f",positive={names[1]}"
         return [other]
 
     def class_names(self) -> tuple[str, ...]:
@@ -169,6 +172,8 @@ class Numbers:
         _, names = self.label.values()
         if len(names) != 2:
             return ("0", "1")
+        if self.label.numeric:  # 1 and 2: 2 is the second
+            return names
         sure = [n for n in names if outputs.is_positive(n)]
         if len(sure) == 1:
             return tuple(sorted(names, key=lambda n: n == sure[0]))

@@ -1,0 +1,65 @@
+"""Files as other programs write them: each is read rightly, or asked about, or refused."""
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+from lib.report import read_predictions
+from lib.report.__main__ import as_mapping
+from lib.report.naming import families
+from lib.report.tables import ReadingError
+
+RNG = np.random.default_rng(5)
+N, WORDS = 90, np.array(["cat", "dog", "owl"])
+LABELS = RNG.permutation(np.repeat([0, 1, 2], N // 3))
+LOGITS = 2.0 * np.eye(3)[LABELS] + RNG.normal(size=(N, 3))
+P = special.softmax(LOGITS, axis=1)
+SAID = P.argmax(axis=1)
+SECOND = RNG.integers(0, 2, N)
+ONE = special.expit(3.0 * SECOND - 1.5 + RNG.normal(size=N))
+TWO = (ONE > 0.5) == SECOND
+
+
+def correct(data, mapped=None):
+    return read_predictions(data, mapped).correct("test")[0]
+
+
+def says(found, text):
+    return any(text in each for each in found.reading)
+
+
+# --- names of classes, and what an error offers ---------------------------------------------------
+
+
+def test_what_an_error_offers_can_be_pasted():
+    frame = pd.DataFrame({"label": np.where(SECOND, "spam", "ham"), "prob of ham": 1 - ONE})
+    with pytest.raises(ReadingError) as caught:
+        read_predictions(frame, {"probability": "prob of ham"})
+    offered = [shlex.split(line.split("--map ")[1])[0] for line in caught.value.lines[1:3]]
+    first, second = (correct(frame, as_mapping([each.rstrip(".")])) for each in offered)
+    np.testing.assert_array_equal(first, ~TWO)
+    np.testing.assert_array_equal(second, TWO)
+    names = ["P[a]", "P[b]"]
+    frame = pd.DataFrame(np.column_stack([1 - ONE, ONE]), columns=names).assign(y=SECOND)
+    mapped = {"label": "y", "probabilities": families(names)[0].pattern}
+    np.testing.assert_array_equal(correct(frame, mapped), TWO)
+
+
+def test_numbers_from_1_keep_their_names():
+    found = read_predictions(pd.DataFrame({"label": SECOND + 1, "prob": ONE}))
+    assert found.class_names == ("1", "2")
+    assert says(found, "second class, '2'")
+
+
+def test_a_runner_up_is_no_rival():
+    second = np.sort(P, axis=1)[:, 1]
+    found = read_predictions(
+        pd.DataFrame(
+            {"label": LABELS, "top1_pred": SAID, "top1_prob": P.max(axis=1), "top2_prob": second}
+        )
+    )
+    np.testing.assert_array_equal(found.test_confidence, P.max(axis=1))
+    assert says(found, "not used: 'top2_prob'")
