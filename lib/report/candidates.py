@@ -274,6 +274,9 @@ class Candidates:
     def finite(self, family: Family, matrix: Array, kind: str) -> Array:
         """The matrix, or an error that names a cell that is no number."""
         empty = np.isnan(matrix) & self.rows[:, None]
+        if self.mapper.abstained is not None:  # where it abstained a row may be empty
+            silent = self.mapper.abstained & (self.mapper.parts == "test")
+            empty &= ~(silent & np.isnan(matrix).all(axis=1))[:, None]
         if family.before.endswith("loglikelihood"):
             return np.where(np.isnan(matrix), -np.inf, matrix)
         bad = empty | np.isposinf(matrix)
@@ -317,14 +320,13 @@ class Candidates:
         if column is None:
             return []
         places, names = column.values()
-        allowed = {"0", "1", "false", "true", "no", "yes"}
-        if len(names) > 2 or not {*map(outputs.same, names)} <= allowed:
+        if len(names) > 2 or not all(map(outputs.is_flag, names)):
             self.mapper.used.discard(column.name)
             return []
         if (empty := (places < 0) & self.rows).any():
             allowed = "1 or 0, true or false in every row; leave rows without an answer out"
             raise self.table.cell_error(column.name, allowed, int(empty.argmax()))
-        right = np.array([outputs.same(n) in ("1", "true", "yes") for n in names] + [False])[places]
+        right = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         correct = np.where(places < 0, np.nan, right.astype(float))
         says = [f"{column.name!r} says whether an answer is right"]
         confidence = None

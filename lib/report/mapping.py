@@ -13,7 +13,7 @@ from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs
 from lib.report.candidates import Candidates
-from lib.report.naming import MAPPED, Family, families, part_of, role_of
+from lib.report.naming import MAPPED, Family, counted, families, part_of, role_of
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -111,6 +111,7 @@ class _Mapper:
         """All steps, in order."""
         self.parts = self.read_parts()
         kept = self.parts != "train"
+        self.abstained = self.read_abstained()
         label, hot = self.read_label()
         candidates = self.read_outputs(label, hot)
         if not candidates:
@@ -145,20 +146,42 @@ class _Mapper:
             else:
                 self.used.discard(column.name)
         if found is None:
-            self.says.append(f"{rows:,} rows; no column says the part: taken as test data")
+            self.says.append(f"{counted(rows, 'row')}; no column says the part: taken as test data")
             return np.full(rows, "test", dtype=object)
         sizes = {part: int((found == part).sum()) for part in (*PARTS, "train")}
+        if not any(sizes[part] for part in PARTS):
+            raise ReadingError(self.table.source, "all rows are training data, which say nothing")
         if not sizes["test"] and sum(sizes[part] > 0 for part in PARTS) == 1:
             (only,) = [part for part in PARTS if sizes[part]]
             found[found == only] = "test"
             self.says.append(f"{column.name!r} says {names[0]!r} alone: taken as test data")
         else:
             told = [f"{n:,} {part}" for part, n in sizes.items() if n and part != "train"]
-            self.says.append(f"{column.name!r} says the part: {', '.join(told)} rows")
-        if not any(sizes[part] for part in PARTS):
-            raise ReadingError(self.table.source, "all rows are training data, which say nothing")
+            word = "row" if told[-1].startswith("1 ") else "rows"
+            self.says.append(f"{column.name!r} says the part: {', '.join(told)} {word}")
         if n := sizes["train"]:
-            self.says.append(f"{n:,} training rows are left out: the model has seen them")
+            told = f"{counted(n, 'training row')} {'is' if n == 1 else 'are'} left out"
+            self.says.append(f"{told}: the model has seen them")
+        return found
+
+    def read_abstained(self) -> Array | None:
+        """Whether the model abstained, in each row; an empty cell says no."""
+        column = self.column("abstained")
+        if column is None:
+            return None
+        places, names = column.values()
+        if not all(map(outputs.is_flag, names)):
+            if "abstained" in self.mapped:
+                bad = np.isin(places, [j for j, n in enumerate(names) if not outputs.is_flag(n)])
+                allowed = "true or false, yes or no, or 1 or 0"
+                raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
+            self.used.discard(column.name)
+            return None
+        found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
+        self.says.append(
+            f"{column.name!r} says where the model abstained: in {found.sum():,} of "
+            f"{counted(len(found), 'row')}"
+        )
         return found
 
     def read_label(self) -> tuple[Column | None, tuple[Family, Array, str] | None]:
@@ -246,9 +269,11 @@ class _Mapper:
         return arrays
 
     def read_others(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Groups, clusters and abstentions."""
-        found: dict[str, Any] = {}
+        """Abstentions, groups and clusters."""
         test = self.parts == "test"
+        found: dict[str, Any] = {}
+        if self.abstained is not None and test.any():
+            found["test_abstained"] = self.abstained[test]
         group = self.column("group") if test.any() else None
         if group is not None:
             places, names = group.values()

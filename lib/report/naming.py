@@ -168,6 +168,11 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text).strip("_") or str(name).strip().lower()
 
 
+def counted(n: int, word: str) -> str:
+    """A number of things: ``1 row``, ``2 rows``."""
+    return f"{n:,} {word}" + "s" * (n != 1)
+
+
 @lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
     """The role that a name says, with ``?`` where it is not sure, ``??`` by a part; else empty."""

@@ -23,6 +23,9 @@ _INTEGER = re.compile("-?[0-9]{1,15}")
 POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
             "abnormal", "disease", "sick", "bad")  # fmt: skip
 
+#: Cells that say whether, as :func:`same` writes them.
+FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
 
 @dataclass
 class Candidate:
@@ -210,6 +213,11 @@ def two_logits(second: Array, kind: str) -> tuple[Array, list[str]]:
 def is_positive(word: str) -> bool:
     """Whether a word is for the second of two classes."""
     return same(word) in POSITIVE or same(word).endswith("_plus")
+
+
+def is_flag(cell: str) -> bool:
+    """Whether a cell says yes or no."""
+    return same(cell) in FLAGS
 
 
 # --- labels ---------------------------------------------------------------------------------------

@@ -264,9 +264,14 @@ def _read_npz(path: Path) -> Table | dict[str, Any]:
 
 
 def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dict[str, Any]:
-    """The report's own arrays, if any has such a name; else a table of all."""
+    """The report's own arrays, if any has such a name; else a table of all.
+
+    Labels, groups and clusters are called so by others too: alone they do not decide.
+    """
     own = {name: values for name, values in arrays.items() if name in NAMES}
-    if own:
+    if any(not name.endswith(("labels", "groups", "clusters")) for name in own) or (
+        own and len(own) == len(arrays)
+    ):
         if others := [name for name in arrays if name not in NAMES]:
             notes.append(f"not used: {short(', '.join(map(repr, others)))}")
         return {**own, "reading": tuple(notes)}
@@ -281,14 +286,18 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
 def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     """A table of arrays whose names begin, or end, with the name of a part."""
     parts: dict[str, dict[str, Any]] = {}
+    words_of = {name: plain(name).split("_") for name in arrays}
+    inner = {part_of(w[1]) for w in words_of.values() if len(w) > 2 and w[0] == "y"} - {None}
     for name, values in arrays.items():
         values = np.asarray(values)
         if values.ndim == 0 or (values.ndim > 2 and 1 not in values.shape):
             notes.append(f"array {name!r} is left out: its shape is {values.shape}")
             continue
-        words = plain(name).split("_")
+        words = words_of[name]
         part, rest = "", name
-        if len(words) > 1 and part_of(words[0]):
+        if len(inner) > 1 and len(words) > 1 and words[0] == "y" and part_of(words[1]):
+            part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
+        elif len(words) > 1 and part_of(words[0]):
             part, rest = part_of(words[0]), "_".join(words[1:])
         elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("y",):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
@@ -399,9 +408,7 @@ def from_python(data: Any) -> Table | dict[str, Any]:
     source = "data in Python"
     if isinstance(data, Mapping):
         arrays = {str(name): np.asarray(values) for name, values in data.items()}
-        if any(name in NAMES for name in arrays):
-            return _named(source, arrays, [])
-        return _by_part(source, arrays, [])
+        return _named(source, arrays, []) if arrays else _by_part(source, arrays, [])
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         names = [str(name) for name in data.columns]
         once(Path(source), names)

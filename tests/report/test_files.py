@@ -63,3 +63,48 @@ def test_a_runner_up_is_no_rival():
     )
     np.testing.assert_array_equal(found.test_confidence, P.max(axis=1))
     assert says(found, "not used: 'top2_prob'")
+
+
+# --- abstentions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("no", "yes"), ("False", "True"), ("0", "1")])
+def test_a_column_says_where_the_model_abstained(words):
+    said = np.array(words)[(np.abs(ONE - 0.5) < 0.1).astype(int)]
+    frame = pd.DataFrame({"label": SECOND, "p_0": 1 - ONE, "p_1": ONE, "abstain": said})
+    hard = pd.DataFrame({"y_true": SECOND, "y_pred": (ONE > 0.5) * 1, "abstained": said})
+    for each in (frame, hard, frame.rename(columns={"abstain": "what"})):
+        mapped = {"abstained": "what"} if "what" in each else None
+        found = read_predictions(each, mapped)
+        np.testing.assert_array_equal(found.test_abstained, said == words[1])
+        np.testing.assert_array_equal(found.correct("test")[0], TWO)
+    frame.loc[said == words[1], ["p_0", "p_1"]] = np.nan
+    found = read_predictions(frame)
+    np.testing.assert_array_equal(found.correct("test")[0], TWO[said == words[0]])
+    with pytest.raises(ValueError, match=r"'p_0' must be true or false.*in row 0"):
+        read_predictions(frame.fillna(0.5), {"abstained": "p_0"})
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("val_labels", "val_probs", "test_labels", "test_probs"),
+        ("y_val", "y_val_proba", "y_test", "y_test_proba"),
+    ],
+)
+def test_arrays_of_two_parts_in_names_like_ours(names, tmp_path):
+    path = tmp_path / "own.npz"
+    np.savez(path, **dict(zip(names, (LABELS[:30], P[:30], LABELS[30:], P[30:]), strict=True)))
+    found = read_predictions(path)
+    np.testing.assert_array_equal(found.correct("test")[0], (SAID == LABELS)[30:])
+    np.testing.assert_array_equal(found.correct("holdout")[0], (SAID == LABELS)[:30])
+    np.savez(path, y_train=LABELS[:7], y_test=LABELS, y_pred=SAID)
+    np.testing.assert_array_equal(correct(path), SAID == LABELS)
+
+
+def test_one_row_is_one_row():
+    found = read_predictions(pd.DataFrame({"label": ["a"], "p_a": [0.9], "p_b": [0.1]}))
+    assert found.reading[0].startswith("1 row;")
