@@ -108,7 +108,12 @@ class Candidates:
         self.mapper.used.add(column.name)
         options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
         return [
-            Labels(way.codes, f"{way.says} (by its cells)", option, True)
+            Labels(
+                way.codes,
+                f"{way.says} (a guess by its cells: no column is called a label)",
+                option,
+                True,
+            )
             for way, option in zip(ways, options, strict=True)
         ]
 

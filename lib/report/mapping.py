@@ -87,10 +87,10 @@ class _Mapper:
             )
         return found
 
-    def column(self, role: str) -> Column | None:
+    def column(self, role: str, by_name: bool = False) -> Column | None:
         """The column of a role, not yet used, by --map or by its name; surer names first."""
-        chosen = self.given(role)
-        if not chosen and role not in self.mapped:
+        chosen = [] if by_name else self.given(role)
+        if not chosen and (by_name or role not in self.mapped):
             for level in (role, f"{role}?", f"{role}??"):
                 named = [n for n in self.by_role.get(level, ()) if n not in self.used]
                 chosen = [n for n in named if not self.table.columns[n].text or role == "cluster"]
@@ -201,10 +201,41 @@ class _Mapper:
         column = self.column("label")
         if column is not None and column.numeric and "label" not in self.mapped:
             known = column.numbers[~np.isnan(column.numbers)]
-            if (known != np.floor(known)).any():  # a class has no fraction
+            if (broken := known != np.floor(known)).any():  # a class has no fraction
                 self.used.discard(column.name)
+                self.says.append(
+                    f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class"
+                )
                 return None, None
+        if column is not None and "label" not in self.mapped:
+            self.ask_which(column)
         return column, None
+
+    def ask_which(self, column: Column) -> None:
+        """Raise an error if another column may as well be the label: one may be a prediction."""
+        role = role_of(column.name)
+        if role == "label":
+            return
+        places, names = column.values()
+        for other in self.by_role.get(role, ()):
+            found, words = self.table.columns[other].values()
+            shared = {*map(outputs.same, names)} & {*map(outputs.same, words)}
+            if other in self.used or "prediction" in self.mapped or len(shared) < 2:
+                continue
+            keys = [
+                np.array([*map(outputs.same, w), ""])[p]
+                for p, w in ((places, names), (found, words))
+            ]
+            if (agree := float((keys[0] == keys[1]).mean())) < 1:
+                raise ReadingError(
+                    self.table.source,
+                    f"{column.name!r} and {other!r} may both be the label; they agree in "
+                    f"{agree:.1%} of the rows. Is one of them what the model said?",
+                    *(
+                        f"--map {shlex.quote(f'label={n}')} if {n!r} is the truth."
+                        for n in (column.name, other)
+                    ),
+                )
 
     def hot(self, family: Family) -> tuple[Family, Array, str] | None:
         """Labels of columns with one 1 in each row."""

@@ -90,9 +90,12 @@ class Numbers:
     def prediction(self) -> Column | None:
         """The column of predicted classes, if it has few different values."""
         column = self.mapper.column("prediction")
-        sure = self.label is not None and role_of(self.label.name) == "label"
+        sure = self.label is not None and (
+            role_of(self.label.name) == "label" or "label" in self.mapped
+        )
         if column is None and sure and "prediction" not in self.mapped:
-            column = self.mapper.column("label")  # beside the truth it is what a model answered
+            # What is called a label, beside the truth, is what a model answered.
+            column = self.mapper.column("label", by_name=True)
         if column is not None and self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             own = {*map(outputs.same, column.values()[1])}

@@ -108,3 +108,37 @@ def test_arrays_of_two_parts_in_names_like_ours(names, tmp_path):
 def test_one_row_is_one_row():
     found = read_predictions(pd.DataFrame({"label": ["a"], "p_a": [0.9], "p_b": [0.1]}))
     assert found.reading[0].startswith("1 row;")
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_numbers_for_words_in_another_order_are_asked_for():
+    order = [2, 0, 1]
+    names = [f"prob_{WORDS[j]}" for j in order]
+    frame = pd.DataFrame(P[:, order], columns=names).assign(label=LABELS)
+    with pytest.raises(
+        ReadingError, match=r"no better than a constant.*order of the columns, 'owl'"
+    ):
+        read_predictions(frame)
+    assert len(correct(frame, {"first": "0"})) == N
+    right = frame[[names[1], names[2], names[0], "label"]]
+    np.testing.assert_array_equal(correct(right), SAID == LABELS)
+
+
+def test_two_columns_that_may_be_the_label_are_asked_for():
+    frame = pd.DataFrame({"label": WORDS[SAID], "score": P.max(axis=1), "class": WORDS[LABELS]})
+    with pytest.raises(ReadingError, match=r"agree in .*--map label=label.*--map label=class"):
+        read_predictions(frame)
+    found = read_predictions(frame, {"label": "class"})
+    np.testing.assert_array_equal(found.correct("test")[0], SAID == LABELS)
+    np.testing.assert_array_equal(found.test_confidence, P.max(axis=1))
+    np.testing.assert_array_equal(found.test_labels, LABELS)
+    coded = pd.DataFrame({"target": LABELS, "target_class": WORDS[LABELS], "pred": SAID})
+    np.testing.assert_array_equal(correct(coded), SAID == LABELS)
+
+
+def test_a_number_with_a_fraction_is_no_label():
+    found = read_predictions(pd.DataFrame({"y_true": ONE, "y_pred": SECOND}))
+    assert found.test_labels is None
+    assert says(found, "'y_true' is no label: 0.")
