@@ -238,6 +238,12 @@ class Candidates:
         words = f"{family.before} {family.after}".lower()
         spoken = any(word in words for word in _LOGIT_WORDS) or "prob" in words or "soft" in words
         spoken |= family.before.rstrip("_") in ("p", "pr") or family.after in ("p", "pr")
+        if not spoken and kind == "logits":  # such as predictions_0, of Trainer.predict
+            fraction = any(
+                (self.table.columns[n].numbers % 1 > 0).any() for n in family.columns.values()
+            )
+            from_0 = {*family.columns} == {*map(str, range(len(family.columns)))}
+            spoken = "pred" in words and fraction and from_0
         return fits and spoken and (kind == "logits" or self.keys_are_classes(family))
 
     def keys_are_classes(self, family: Family) -> bool:

@@ -34,7 +34,7 @@ _NAMES = {
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "
-        "label_id class_id label_idx class_idx target_id answerkey answer_key"
+        "label_id label_ids class_id label_idx class_idx target_id answerkey answer_key"
     ),
     "prediction": (
         "y_pred ypred pred preds prediction predictions predicted predicted_label predicted_labels "

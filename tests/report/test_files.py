@@ -1,5 +1,6 @@
 """Files as other programs write them: each is read rightly, or asked about, or refused."""
 
+import json
 import shlex
 
 import numpy as np
@@ -142,3 +143,58 @@ def test_a_number_with_a_fraction_is_no_label():
     found = read_predictions(pd.DataFrame({"y_true": ONE, "y_pred": SECOND}))
     assert found.test_labels is None
     assert says(found, "'y_true' is no label: 0.")
+
+
+# --- what other programs write --------------------------------------------------------------------
+
+ROWS = "".join(f"{'ab'[y]};{1 - p:.6f};{p:.6f}\n" for y, p in zip(SECOND, ONE, strict=True))
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.txt"])
+@pytest.mark.parametrize(
+    ("encoding", "first", "separator"),
+    [("utf-16", "", "\t"), ("utf-16", "", ";"), ("utf-8-sig", "sep=;\r\n", ";")],
+)
+def test_what_spreadsheets_write(name, encoding, first, separator, tmp_path):
+    text = f"{first}label;p_a;p_b\r\n{ROWS}".replace(";", separator)
+    text = text.replace(f"sep={separator}", "sep=;")
+    (tmp_path / name).write_text(text, encoding=encoding)
+    np.testing.assert_array_equal(correct(tmp_path / name), TWO)
+    (tmp_path / name).write_text(text + "a", encoding=encoding)
+    with pytest.raises(ValueError, match=f"row {N + 2 + bool(first)} must have 3 cells"):
+        read_predictions(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'"truth" ".pred"\n"1" "a" "a"\n', "separated by commas.*from R: write.csv"),
+        (b'"truth","pred"\n"1","a","a"\n', "got 3: if the first is the row's name"),
+        (b"label,pred\nk\xe4se,brot\n", "byte 0xe4 after row .*iconv"),
+        (b"label\na,b\n", "must have 1 cell, as"),
+    ],
+)
+def test_what_is_refused_says_what_would_do(text, said, tmp_path):
+    (tmp_path / "own.csv").write_bytes(text)
+    with pytest.raises(ValueError, match=said):
+        read_predictions(tmp_path / "own.csv")
+
+
+def test_what_trainers_and_pipelines_write(tmp_path):
+    np.savez(tmp_path / "own.npz", predictions=LOGITS.astype(np.float16), label_ids=LABELS)
+    np.testing.assert_array_equal(correct(tmp_path / "own.npz"), SAID == LABELS)
+    lines = [
+        {
+            "gold": str(WORDS[y]),
+            "scores": [{"label": str(WORDS[j]), "score": p[j]} for j in np.argsort(-p)],
+        }
+        for y, p in zip(LABELS, P, strict=True)
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    np.testing.assert_array_equal(correct(tmp_path / "own.jsonl"), SAID == LABELS)
+    np.save(tmp_path / "own.npy", ONE[:, None])
+    with pytest.raises(ValueError, match=r"savez\('my.npz', probabilities=p, labels=y\)"):
+        read_predictions(tmp_path / "own.npy")
+    pd.DataFrame({"y_true": SECOND, "y_prob": ONE}).to_json(tmp_path / "own.json")
+    with pytest.raises(ValueError, match="orient='records'"):
+        read_predictions(tmp_path / "own.json")
