@@ -316,7 +316,10 @@ class _Mapper:
         cluster = self.column("cluster")
         if cluster is not None:
             places, names = cluster.values()
-            if (places < 0).any() or len(names) == self.table.rows or len(names) < 2:
+            parts = [places[self.parts == part] for part in PARTS]
+            sure = "cluster" in (*self.mapped, role_of(cluster.name))  # an id may begin anew
+            repeats = sure or any(len(np.unique(each)) < len(each) for each in parts)
+            if (places < 0).any() or len(names) in (1, self.table.rows) or not repeats:
                 self.used.discard(cluster.name)
             else:
                 for part in PARTS:

@@ -69,7 +69,11 @@ _NAMES = {
     "group": "group groups subgroup slice segment cohort site",
     "group?": (
         "domain hospital clinic region country center centre race ethnicity sex gender language "
-        "lang subject_area category topic"
+        "lang subject_area category topic model model_name model_id classifier algorithm"
+    ),
+    "cluster?": (
+        "id ids uid guid item_id sample_id example_id instance_id image_id doc_id "
+        "question_id study_id exam_id image filename file_name"
     ),
     "cluster": (
         "cluster clusters cluster_id patient patient_id patientid pid subject subject_id subjectid "
@@ -112,6 +116,7 @@ _ENDS = (
 )
 
 _SAID = {"pred", "predicted", "prediction", "scored", "estimated", "output", "model", "hat"}
+_SPREAD = {"std", "sd", "stderr", "variance", "var", "entropy"}  # no output by itself
 _BEGINS = ("y_pred", "y_true", "pred", "prediction", "gold", "prob", "proba")
 
 _TOKEN = (
@@ -179,6 +184,8 @@ def role_of(name: str) -> str:
     word = plain(name)
     if word in ROLES:
         return ROLES[word]
+    if _SPREAD & set(word.split("_")):
+        return ""
     for begin in _BEGINS:
         if word.startswith(f"{begin}_"):
             return f"{ROLES[begin].rstrip('?')}??"

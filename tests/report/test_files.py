@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from lib.report import read_predictions
+from lib.report import Settings, read_predictions
 from lib.report.__main__ import as_mapping
-from lib.report.naming import families
+from lib.report.naming import counted, families
+from lib.report.quality import analyse
 from lib.report.tables import ReadingError
 
 RNG = np.random.default_rng(5)
@@ -198,3 +199,39 @@ def test_what_trainers_and_pipelines_write(tmp_path):
     pd.DataFrame({"y_true": SECOND, "y_prob": ONE}).to_json(tmp_path / "own.json")
     with pytest.raises(ValueError, match="orient='records'"):
         read_predictions(tmp_path / "own.json")
+
+
+# --- rows that belong together, columns that are no models ----------------------------------------
+
+
+def test_ids_that_repeat_say_which_rows_belong_together():
+    one = pd.DataFrame({"id": range(N), "y_true": SECOND, "y_prob": ONE})
+    assert read_predictions(one).test_clusters is None
+    other = one.assign(y_prob=RNG.random(N))
+    found = read_predictions(pd.concat([one.assign(model="a"), other.assign(model="b")]))
+    assert says(found, f"'id' says which rows belong together: {N} different")
+    assert sorted(set(found.test_groups)) == ["a", "b"]
+    anew = pd.concat([one.assign(split="val"), one.assign(split="test")])
+    assert read_predictions(anew).test_clusters is None
+
+
+def test_a_spread_is_no_model():
+    frame = pd.DataFrame({"y_true": SECOND, "prob_mean": ONE, "prob_std": RNG.random(N) / 9})
+    assert read_predictions(frame).rivals == {}
+    assert says(read_predictions(frame), "not used: 'prob_std'")
+
+
+def test_labels_that_are_the_answers_are_doubted():
+    frame = pd.DataFrame({"label": SAID, **{f"prob_{j}": P[:, j] for j in range(3)}})
+    assert any("are the labels what is true" in t for t in doubts(frame))
+    assert not any("what is true" in t for t in doubts(frame.assign(label=LABELS)))
+
+
+def doubts(frame):
+    return analyse(read_predictions(frame), Settings()).warnings
+
+
+def test_one_of_anything_is_singular():
+    frame = pd.DataFrame({"y_true": [1], "y_prob": [0.9]})
+    assert "of 1 row;" in analyse(read_predictions(frame), Settings()).verdict
+    assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
