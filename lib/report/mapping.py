@@ -204,7 +204,8 @@ class _Mapper:
             if (broken := known != np.floor(known)).any():  # a class has no fraction
                 self.used.discard(column.name)
                 self.says.append(
-                    f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class"
+                    f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
+                    "of numbers there is no report"
                 )
                 return None, None
         if column is not None and "label" not in self.mapped:

@@ -170,12 +170,13 @@ class Numbers:
 
     def class_names(self) -> tuple[str, ...]:
         """Of the two classes, as the label has them."""
-        if self.label is None:
+        label = self.parent.label  # which may have been found by its cells
+        if label is None:
             return ("0", "1")
-        _, names = self.label.values()
+        _, names = label.values()
         if len(names) != 2:
             return ("0", "1")
-        if self.label.numeric:  # 1 and 2: 2 is the second
+        if label.numeric:  # 1 and 2: 2 is the second
             return names
         sure = [n for n in names if outputs.is_positive(n)]
         if len(sure) == 1:

@@ -191,6 +191,10 @@ def _doubts(given: ModelPredictions, rows: _Rows) -> list[str]:
             "what the model said?"
         )
     said, labels = np.unique(rows.predicted), np.unique(rows.labels)
+    if len(labels) == 1 and len(rows.labels) >= _MANY:
+        found.append(
+            f"all labels are one class, {rows.name(int(labels[0]))}: of others nothing is known"
+        )
     if len(said) == 1 and len(labels) > 1:
         found.append(f"all predictions are one class, {rows.name(int(said[0]))}")
     elif never := [int(j) for j in labels if j not in said]:

@@ -235,3 +235,15 @@ def test_one_of_anything_is_singular():
     frame = pd.DataFrame({"y_true": [1], "y_prob": [0.9]})
     assert "of 1 row;" in analyse(read_predictions(frame), Settings()).verdict
     assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
+
+
+def test_a_label_found_by_its_cells_names_the_classes():
+    found = read_predictions(pd.DataFrame({"diagnosis": np.array(["B", "M"])[SECOND], "prob": ONE}))
+    assert found.class_names == ("B", "M")
+    assert says(found, "second class, 'M'")
+    np.testing.assert_array_equal(found.correct("test")[0], TWO)
+
+
+def test_labels_of_one_class_are_doubted():
+    frame = pd.DataFrame({"label": ["cat"] * N, "p_cat": ONE, "p_dog": 1 - ONE})
+    assert any("all labels are one class, 'cat'" in text for text in doubts(frame))
