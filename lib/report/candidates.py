@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report import outputs
+from lib.report.mapped import refuse
 from lib.report.naming import Family, families, role_of
 from lib.report.numbers import Numbers, predictions
 from lib.report.outputs import Candidate, Labels
@@ -51,7 +52,7 @@ class Candidates:
         if not explicit and (found := self.of_matrices()):
             return found
         kinds = [self.of_numbers, self.of_predictions, self.of_correctness]
-        if self.label is None and self.hot is None:
+        if "correct" in self.mapped or (self.label is None and self.hot is None):
             kinds = [self.of_correctness, self.of_numbers, self.of_predictions]
         for kind in kinds:
             if found := kind():
@@ -196,11 +197,20 @@ class Candidates:
         """Columns that --map names."""
         for role, kind in _KINDS.items():
             if names := self.mapper.given(role):
+                if len(names) < 2:
+                    raise ReadingError(
+                        self.table.source,
+                        f"--map {role}={self.mapped[role]}: there must be at least 2 columns, one a"
+                        f" class, got {names[0]!r} alone; of two classes --map probability=COLUMN "
+                        "names one",
+                    )
                 family = next(
                     (f for f in families(names) if len(f.columns) == len(names)),
                     Family(role, "", {name: name for name in names}),
                 )
                 matrix = self.mapper.matrix(names)
+                if role == "log_probabilities" and outputs.kind_of(matrix) != kind:
+                    kind = "logits"  # their exponentials do not sum to 1
                 if role == "probabilities":
                     kind = outputs.kind_of(matrix)
                     kind = kind if kind in ("percent", "one hot", "shares") else "probabilities"
@@ -333,6 +343,7 @@ class Candidates:
         places, names = column.values()
         if len(names) > 2 or not all(map(outputs.is_flag, names)):
             self.mapper.used.discard(column.name)
+            refuse(self.mapper, "correct", column)
             return []
         if (empty := (places < 0) & self.rows).any():
             allowed = "1 or 0, true or false in every row; leave rows without an answer out"

@@ -13,7 +13,8 @@ from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs
 from lib.report.candidates import Candidates
-from lib.report.naming import MAPPED, Family, counted, families, part_of, role_of
+from lib.report.mapped import check_roles, check_used, refuse
+from lib.report.naming import Family, counted, families, part_of, role_of
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -60,12 +61,7 @@ class _Mapper:
         self.table, self.mapped = table, mapped
         self.used: set[str] = set()
         self.says: list[str] = [*table.notes]
-        for role in mapped:
-            if role not in MAPPED:
-                allowed = ", ".join(MAPPED)
-                raise ReadingError(
-                    table.source, f"--map must name one of {allowed}, got {short(repr(role))}"
-                )
+        check_roles(table, mapped)
         self.by_role: dict[str, list[str]] = {}
         for name in table.columns:
             self.by_role.setdefault(role_of(name), []).append(name)
@@ -120,6 +116,7 @@ class _Mapper:
         self.says += chosen.says
         arrays = self.arrays(chosen)
         arrays |= self.read_others(arrays)
+        check_used(self, label, chosen.classes)
         for name in self.by_role.get("label", []) + self.by_role.get("label?", []):
             if self.table.columns[name].text:
                 self.says.append(
@@ -145,6 +142,7 @@ class _Mapper:
                 found = np.array(parts, dtype=object)[places]
             else:
                 self.used.discard(column.name)
+                refuse(self, "part", column)
         if found is None:
             self.says.append(f"{counted(rows, 'row')}; no column says the part: taken as test data")
             return np.full(rows, "test", dtype=object)
@@ -188,8 +186,13 @@ class _Mapper:
         """The label's column, or those of one-hot labels."""
         if self.given("label")[1:]:
             names = self.given("label")
-            family = Family("label", "", {n: n for n in names})
-            return None, self.hot(family)
+            if (found := self.hot(Family("label", "", {n: n for n in names}))) is None:
+                raise ReadingError(
+                    self.table.source,
+                    f"--map label={self.mapped['label']}: of several columns one must be 1, and the"
+                    f" others 0, in each row; these are {short(', '.join(map(repr, names)))}",
+                )
+            return None, found
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
@@ -199,9 +202,13 @@ class _Mapper:
                 if found is not None:
                     return None, found
         column = self.column("label")
-        if column is not None and column.numeric and "label" not in self.mapped:
+        if column is not None and column.numeric:
             known = column.numbers[~np.isnan(column.numbers)]
             if (broken := known != np.floor(known)).any():  # a class has no fraction
+                if "label" in self.mapped:
+                    raise self.table.cell_error(
+                        column.name, "classes", int((column.numbers % 1 > 0).argmax())
+                    )
                 self.used.discard(column.name)
                 self.says.append(
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "

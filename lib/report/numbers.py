@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report import outputs
+from lib.report.mapped import check_numbers
 from lib.report.naming import families, role_of
 from lib.report.outputs import Candidate
 from lib.report.tables import Column
@@ -53,8 +54,11 @@ class Numbers:
         """Columns of such numbers, one a model; those of --map alone."""
         for role in ("probability", "logit", "confidence"):
             if names := self.mapper.given(role):
-                self.mapper.used.update(names)
-                return [self.table.columns[n] for n in names]
+                label = None if self.label is None else self.label.name
+                found = [self.table.columns[n] for n in names if n != label]
+                check_numbers(self.table, found, self.rows)
+                self.mapper.used.update(c.name for c in found)
+                return found
         found = []
         for role in (
             "probability",

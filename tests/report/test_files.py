@@ -1,6 +1,7 @@
 """Files as other programs write them: each is read rightly, or asked about, or refused."""
 
 import json
+import re
 import shlex
 
 import numpy as np
@@ -247,3 +248,31 @@ def test_a_label_found_by_its_cells_names_the_classes():
 def test_labels_of_one_class_are_doubted():
     frame = pd.DataFrame({"label": ["cat"] * N, "p_cat": ONE, "p_dog": 1 - ONE})
     assert any("all labels are one class, 'cat'" in text for text in doubts(frame))
+
+
+# --- what --map says ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mapped", "said"),
+    [
+        ("label=y,probability=y", "names 'y' for label and for probability"),
+        ("label=y,first=2", "first=2: the first class must be number 0 or 1"),
+        ("label=y,positive=z", "positive=z: must be one of '0', '1'"),
+        ("label=p", "'p' must be classes, got '0"),
+        ("label=[yp]", "one must be 1, and the others 0"),
+        ("label=y,probability=word", "'word' must be a number in every row, got 'w0' in row 0"),
+        ("label=y,probabilities=p", "at least 2 columns, one a class, got 'p' alone"),
+        ("label=y,group=one", "'one' is not used: it must have 2 to"),
+        ("label=y,cluster=word", "'word' is not used: it must have fewer different"),
+        ("label=y,part=site", "'site' is not used: it must hold names of parts"),
+        ("label=y,correct=p", "'p' is not used: it must be 1 or 0"),
+        ("label=y,prediction=word", "'word' is not used: beside"),
+    ],
+)
+def test_what_map_names_is_used_or_refused(mapped, said):
+    frame = pd.DataFrame({"y": SECOND, "p": ONE, "word": [f"w{j}" for j in range(N)]})
+    frame["site"], frame["one"] = np.where(RNG.random(N) < 0.5, "a", "b"), "x"
+    np.testing.assert_array_equal(correct(frame), TWO)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        read_predictions(frame, as_mapping([mapped]))
