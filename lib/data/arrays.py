@@ -186,7 +186,7 @@ def csv_records(path: Path, stream: Any, delimiter: str = ",") -> Iterator[tuple
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} after row "
-            f"{end}"
+            f"{end}; from Windows: save it as 'CSV UTF-8', or iconv -f WINDOWS-1252 -t UTF-8"
         ) from None
     except csv.Error as error:
         raise ValueError(f"{path}: must be CSV, got in row {end + 1}: {error}") from None

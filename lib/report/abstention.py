@@ -44,7 +44,7 @@ def _no_estimate(who: str, abstained: Array, labels: Array) -> str:
     if (count := int(answered.sum())) < FEWEST:
         return f"{who} must be false in at least {FEWEST} rows, got {count}: too few answers"
     if count := int((answered & (labels < 0)).sum()):
-        return f"test_labels must be known wherever {who} is false, got {count} answers without one"
+        return f"test_labels must be known wherever {who} is false, got {count:,} without one"
     return ""
 
 

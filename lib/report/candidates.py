@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report import outputs
+from lib.report.mapped import refuse
 from lib.report.naming import Family, families, role_of
 from lib.report.numbers import Numbers, predictions
 from lib.report.outputs import Candidate, Labels
@@ -51,7 +52,7 @@ class Candidates:
         if not explicit and (found := self.of_matrices()):
             return found
         kinds = [self.of_numbers, self.of_predictions, self.of_correctness]
-        if self.label is None and self.hot is None:
+        if "correct" in self.mapped or (self.label is None and self.hot is None):
             kinds = [self.of_correctness, self.of_numbers, self.of_predictions]
         for kind in kinds:
             if found := kind():
@@ -108,7 +109,12 @@ class Candidates:
         self.mapper.used.add(column.name)
         options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
         return [
-            Labels(way.codes, f"{way.says} (by its cells)", option, True)
+            Labels(
+                way.codes,
+                f"{way.says} (a guess by its cells: no column is called a label)",
+                option,
+                True,
+            )
             for way, option in zip(ways, options, strict=True)
         ]
 
@@ -191,11 +197,20 @@ class Candidates:
         """Columns that --map names."""
         for role, kind in _KINDS.items():
             if names := self.mapper.given(role):
+                if len(names) < 2:
+                    raise ReadingError(
+                        self.table.source,
+                        f"--map {role}={self.mapped[role]}: there must be at least 2 columns, one a"
+                        f" class, got {names[0]!r} alone; of two classes --map probability=COLUMN "
+                        "names one",
+                    )
                 family = next(
                     (f for f in families(names) if len(f.columns) == len(names)),
                     Family(role, "", {name: name for name in names}),
                 )
                 matrix = self.mapper.matrix(names)
+                if role == "log_probabilities" and outputs.kind_of(matrix) != kind:
+                    kind = "logits"  # their exponentials do not sum to 1
                 if role == "probabilities":
                     kind = outputs.kind_of(matrix)
                     kind = kind if kind in ("percent", "one hot", "shares") else "probabilities"
@@ -233,6 +248,12 @@ class Candidates:
         words = f"{family.before} {family.after}".lower()
         spoken = any(word in words for word in _LOGIT_WORDS) or "prob" in words or "soft" in words
         spoken |= family.before.rstrip("_") in ("p", "pr") or family.after in ("p", "pr")
+        if not spoken and kind == "logits":  # such as predictions_0, of Trainer.predict
+            fraction = any(
+                (self.table.columns[n].numbers % 1 > 0).any() for n in family.columns.values()
+            )
+            from_0 = {*family.columns} == {*map(str, range(len(family.columns)))}
+            spoken = "pred" in words and fraction and from_0
         return fits and spoken and (kind == "logits" or self.keys_are_classes(family))
 
     def keys_are_classes(self, family: Family) -> bool:
@@ -274,6 +295,9 @@ class Candidates:
     def finite(self, family: Family, matrix: Array, kind: str) -> Array:
         """The matrix, or an error that names a cell that is no number."""
         empty = np.isnan(matrix) & self.rows[:, None]
+        if self.mapper.abstained is not None:  # where it abstained a row may be empty
+            silent = self.mapper.abstained & (self.mapper.parts == "test")
+            empty &= ~(silent & np.isnan(matrix).all(axis=1))[:, None]
         if family.before.endswith("loglikelihood"):
             return np.where(np.isnan(matrix), -np.inf, matrix)
         bad = empty | np.isposinf(matrix)
@@ -317,14 +341,14 @@ class Candidates:
         if column is None:
             return []
         places, names = column.values()
-        allowed = {"0", "1", "false", "true", "no", "yes"}
-        if len(names) > 2 or not {*map(outputs.same, names)} <= allowed:
+        if len(names) > 2 or not all(map(outputs.is_flag, names)):
             self.mapper.used.discard(column.name)
+            refuse(self.mapper, "correct", column)
             return []
         if (empty := (places < 0) & self.rows).any():
             allowed = "1 or 0, true or false in every row; leave rows without an answer out"
             raise self.table.cell_error(column.name, allowed, int(empty.argmax()))
-        right = np.array([outputs.same(n) in ("1", "true", "yes") for n in names] + [False])[places]
+        right = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         correct = np.where(places < 0, np.nan, right.astype(float))
         says = [f"{column.name!r} says whether an answer is right"]
         confidence = None

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import short
-from lib.report.naming import part_of
+from lib.report.naming import counted, part_of
 from lib.report.predictions import FEWER_FEATURES, FORMAT, MOST_FEATURES, MOST_GROUPS
 from lib.report.tables import Table
 
@@ -38,13 +38,15 @@ _FLAGS = ("abstained", "other_abstained")
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 #: Columns of which one says that a table is in this format.
 SIGNS = re.compile(
-    "membership_score|(feature|other_logit)_0|(other_)?(abstained|propensity)|other_score|epsilon"
+    "membership_score|(feature|other_logit)_0|other_abstained|(other_)?propensity|other_score|epsilon"
 )
 
 
 def is_canonical(names: Any) -> bool:
     """Whether columns are those of the report's own format."""
-    return any(SIGNS.fullmatch(name) for name in names)
+    names = set(names)
+    own = "abstained" in names and bool(names & {"logit_0", "score"})
+    return own or any(SIGNS.fullmatch(name) for name in names)
 
 
 def read_canonical(table: Table) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -99,7 +101,7 @@ def _parts(table: Table, says: list[str]) -> Array:
                 "whether they are of a member or a nonmember; got "
                 f"{short(', '.join(map(repr, table.columns)))}"
             )
-        says.append(f"{table.rows:,} rows; no column says the part: taken as test data")
+        says.append(f"{counted(table.rows, 'row')}; no column says the part: taken as test data")
         return np.full(table.rows, "test", dtype=object)
     places, names = table.columns["part"].values()
     known = [part_of(name) for name in names]
@@ -109,7 +111,8 @@ def _parts(table: Table, says: list[str]) -> Array:
         raise table.cell_error("part", allowed, int(bad.argmax()))
     found = np.array(known, dtype=object)[places]
     if count := int((found == "train").sum()):
-        says.append(f"{count:,} training rows are left out: the model has seen them")
+        told = f"{counted(count, 'training row')} {'is' if count == 1 else 'are'} left out"
+        says.append(f"{told}: the model has seen them")
     return found
 
 

@@ -1,6 +1,7 @@
 """From a table of any columns to the arrays of a report, and what was taken for what."""
 
 import fnmatch
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,8 @@ from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs
 from lib.report.candidates import Candidates
-from lib.report.naming import MAPPED, Family, families, part_of, role_of
+from lib.report.mapped import check_roles, check_used, refuse
+from lib.report.naming import Family, counted, families, part_of, role_of
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -59,12 +61,7 @@ class _Mapper:
         self.table, self.mapped = table, mapped
         self.used: set[str] = set()
         self.says: list[str] = [*table.notes]
-        for role in mapped:
-            if role not in MAPPED:
-                allowed = ", ".join(MAPPED)
-                raise ReadingError(
-                    table.source, f"--map must name one of {allowed}, got {short(repr(role))}"
-                )
+        check_roles(table, mapped)
         self.by_role: dict[str, list[str]] = {}
         for name in table.columns:
             self.by_role.setdefault(role_of(name), []).append(name)
@@ -86,10 +83,10 @@ class _Mapper:
             )
         return found
 
-    def column(self, role: str) -> Column | None:
+    def column(self, role: str, by_name: bool = False) -> Column | None:
         """The column of a role, not yet used, by --map or by its name; surer names first."""
-        chosen = self.given(role)
-        if not chosen and role not in self.mapped:
+        chosen = [] if by_name else self.given(role)
+        if not chosen and (by_name or role not in self.mapped):
             for level in (role, f"{role}?", f"{role}??"):
                 named = [n for n in self.by_role.get(level, ()) if n not in self.used]
                 chosen = [n for n in named if not self.table.columns[n].text or role == "cluster"]
@@ -110,6 +107,7 @@ class _Mapper:
         """All steps, in order."""
         self.parts = self.read_parts()
         kept = self.parts != "train"
+        self.abstained = self.read_abstained()
         label, hot = self.read_label()
         candidates = self.read_outputs(label, hot)
         if not candidates:
@@ -118,6 +116,7 @@ class _Mapper:
         self.says += chosen.says
         arrays = self.arrays(chosen)
         arrays |= self.read_others(arrays)
+        check_used(self, label, chosen.classes)
         for name in self.by_role.get("label", []) + self.by_role.get("label?", []):
             if self.table.columns[name].text:
                 self.says.append(
@@ -143,29 +142,57 @@ class _Mapper:
                 found = np.array(parts, dtype=object)[places]
             else:
                 self.used.discard(column.name)
+                refuse(self, "part", column)
         if found is None:
-            self.says.append(f"{rows:,} rows; no column says the part: taken as test data")
+            self.says.append(f"{counted(rows, 'row')}; no column says the part: taken as test data")
             return np.full(rows, "test", dtype=object)
         sizes = {part: int((found == part).sum()) for part in (*PARTS, "train")}
+        if not any(sizes[part] for part in PARTS):
+            raise ReadingError(self.table.source, "all rows are training data, which say nothing")
         if not sizes["test"] and sum(sizes[part] > 0 for part in PARTS) == 1:
             (only,) = [part for part in PARTS if sizes[part]]
             found[found == only] = "test"
             self.says.append(f"{column.name!r} says {names[0]!r} alone: taken as test data")
         else:
             told = [f"{n:,} {part}" for part, n in sizes.items() if n and part != "train"]
-            self.says.append(f"{column.name!r} says the part: {', '.join(told)} rows")
-        if not any(sizes[part] for part in PARTS):
-            raise ReadingError(self.table.source, "all rows are training data, which say nothing")
+            word = "row" if told[-1].startswith("1 ") else "rows"
+            self.says.append(f"{column.name!r} says the part: {', '.join(told)} {word}")
         if n := sizes["train"]:
-            self.says.append(f"{n:,} training rows are left out: the model has seen them")
+            told = f"{counted(n, 'training row')} {'is' if n == 1 else 'are'} left out"
+            self.says.append(f"{told}: the model has seen them")
+        return found
+
+    def read_abstained(self) -> Array | None:
+        """Whether the model abstained, in each row; an empty cell says no."""
+        column = self.column("abstained")
+        if column is None:
+            return None
+        places, names = column.values()
+        if not all(map(outputs.is_flag, names)):
+            if "abstained" in self.mapped:
+                bad = np.isin(places, [j for j, n in enumerate(names) if not outputs.is_flag(n)])
+                allowed = "true or false, yes or no, or 1 or 0"
+                raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
+            self.used.discard(column.name)
+            return None
+        found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
+        self.says.append(
+            f"{column.name!r} says where the model abstained: in {found.sum():,} of "
+            f"{counted(len(found), 'row')}"
+        )
         return found
 
     def read_label(self) -> tuple[Column | None, tuple[Family, Array, str] | None]:
         """The label's column, or those of one-hot labels."""
         if self.given("label")[1:]:
             names = self.given("label")
-            family = Family("label", "", {n: n for n in names})
-            return None, self.hot(family)
+            if (found := self.hot(Family("label", "", {n: n for n in names}))) is None:
+                raise ReadingError(
+                    self.table.source,
+                    f"--map label={self.mapped['label']}: of several columns one must be 1, and the"
+                    f" others 0, in each row; these are {short(', '.join(map(repr, names)))}",
+                )
+            return None, found
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
@@ -175,12 +202,48 @@ class _Mapper:
                 if found is not None:
                     return None, found
         column = self.column("label")
-        if column is not None and column.numeric and "label" not in self.mapped:
+        if column is not None and column.numeric:
             known = column.numbers[~np.isnan(column.numbers)]
-            if (known != np.floor(known)).any():  # a class has no fraction
+            if (broken := known != np.floor(known)).any():  # a class has no fraction
+                if "label" in self.mapped:
+                    raise self.table.cell_error(
+                        column.name, "classes", int((column.numbers % 1 > 0).argmax())
+                    )
                 self.used.discard(column.name)
+                self.says.append(
+                    f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
+                    "of numbers there is no report"
+                )
                 return None, None
+        if column is not None and "label" not in self.mapped:
+            self.ask_which(column)
         return column, None
+
+    def ask_which(self, column: Column) -> None:
+        """Raise an error if another column may as well be the label: one may be a prediction."""
+        role = role_of(column.name)
+        if role == "label":
+            return
+        places, names = column.values()
+        for other in self.by_role.get(role, ()):
+            found, words = self.table.columns[other].values()
+            shared = {*map(outputs.same, names)} & {*map(outputs.same, words)}
+            if other in self.used or "prediction" in self.mapped or len(shared) < 2:
+                continue
+            keys = [
+                np.array([*map(outputs.same, w), ""])[p]
+                for p, w in ((places, names), (found, words))
+            ]
+            if (agree := float((keys[0] == keys[1]).mean())) < 1:
+                raise ReadingError(
+                    self.table.source,
+                    f"{column.name!r} and {other!r} may both be the label; they agree in "
+                    f"{agree:.1%} of the rows. Is one of them what the model said?",
+                    *(
+                        f"--map {shlex.quote(f'label={n}')} if {n!r} is the truth."
+                        for n in (column.name, other)
+                    ),
+                )
 
     def hot(self, family: Family) -> tuple[Family, Array, str] | None:
         """Labels of columns with one 1 in each row."""
@@ -245,9 +308,11 @@ class _Mapper:
         return arrays
 
     def read_others(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Groups, clusters and abstentions."""
-        found: dict[str, Any] = {}
+        """Abstentions, groups and clusters."""
         test = self.parts == "test"
+        found: dict[str, Any] = {}
+        if self.abstained is not None and test.any():
+            found["test_abstained"] = self.abstained[test]
         group = self.column("group") if test.any() else None
         if group is not None:
             places, names = group.values()
@@ -259,7 +324,10 @@ class _Mapper:
         cluster = self.column("cluster")
         if cluster is not None:
             places, names = cluster.values()
-            if (places < 0).any() or len(names) == self.table.rows or len(names) < 2:
+            parts = [places[self.parts == part] for part in PARTS]
+            sure = "cluster" in (*self.mapped, role_of(cluster.name))  # an id may begin anew
+            repeats = sure or any(len(np.unique(each)) < len(each) for each in parts)
+            if (places < 0).any() or len(names) in (1, self.table.rows) or not repeats:
                 self.used.discard(cluster.name)
             else:
                 for part in PARTS:
@@ -309,6 +377,6 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
         told = "no labels to tell"
         if score is not None:
             told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
-        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {one.option}.")
+        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {shlex.quote(one.option)}.")
     lines.append("Say which by its --map.")
     raise ReadingError(source, *lines)

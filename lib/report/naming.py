@@ -34,7 +34,7 @@ _NAMES = {
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "
-        "label_id class_id label_idx class_idx target_id answerkey answer_key"
+        "label_id label_ids class_id label_idx class_idx target_id answerkey answer_key"
     ),
     "prediction": (
         "y_pred ypred pred preds prediction predictions predicted predicted_label predicted_labels "
@@ -69,7 +69,11 @@ _NAMES = {
     "group": "group groups subgroup slice segment cohort site",
     "group?": (
         "domain hospital clinic region country center centre race ethnicity sex gender language "
-        "lang subject_area category topic"
+        "lang subject_area category topic model model_name model_id classifier algorithm"
+    ),
+    "cluster?": (
+        "id ids uid guid item_id sample_id example_id instance_id image_id doc_id "
+        "question_id study_id exam_id image filename file_name"
     ),
     "cluster": (
         "cluster clusters cluster_id patient patient_id patientid pid subject subject_id subjectid "
@@ -112,6 +116,7 @@ _ENDS = (
 )
 
 _SAID = {"pred", "predicted", "prediction", "scored", "estimated", "output", "model", "hat"}
+_SPREAD = {"std", "sd", "stderr", "variance", "var", "entropy"}  # no output by itself
 _BEGINS = ("y_pred", "y_true", "pred", "prediction", "gold", "prob", "proba")
 
 _TOKEN = (
@@ -159,7 +164,7 @@ class Family:
         tail = names[0]
         while not all(name.endswith(tail) for name in names):
             tail = tail[1:]
-        return f"{head}*{tail}"
+        return f"{head}*{tail}".replace("[", "[[]")
 
 
 def plain(name: str) -> str:
@@ -168,12 +173,19 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text).strip("_") or str(name).strip().lower()
 
 
+def counted(n: int, word: str) -> str:
+    """A number of things: ``1 row``, ``2 rows``."""
+    return f"{n:,} {word}{'s' if n != 1 else ''}"
+
+
 @lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
     """The role that a name says, with ``?`` where it is not sure, ``??`` by a part; else empty."""
     word = plain(name)
     if word in ROLES:
         return ROLES[word]
+    if _SPREAD & set(word.split("_")):
+        return ""
     for begin in _BEGINS:
         if word.startswith(f"{begin}_"):
             return f"{ROLES[begin].rstrip('?')}??"

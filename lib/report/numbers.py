@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report import outputs
+from lib.report.mapped import check_numbers
 from lib.report.naming import families, role_of
 from lib.report.outputs import Candidate
 from lib.report.tables import Column
@@ -45,14 +46,19 @@ class Numbers:
         if not found:
             for each in (*columns, *([prediction] * (prediction is not None))):
                 self.mapper.used.discard(each.name)
+        if not any(one.rivals for one in found):
+            self.mapper.used -= {c.name for c in columns[1:]}
         return found
 
     def columns(self) -> list[Column]:
         """Columns of such numbers, one a model; those of --map alone."""
         for role in ("probability", "logit", "confidence"):
             if names := self.mapper.given(role):
-                self.mapper.used.update(names)
-                return [self.table.columns[n] for n in names]
+                label = None if self.label is None else self.label.name
+                found = [self.table.columns[n] for n in names if n != label]
+                check_numbers(self.table, found, self.rows)
+                self.mapper.used.update(c.name for c in found)
+                return found
         found = []
         for role in (
             "probability",
@@ -88,9 +94,12 @@ class Numbers:
     def prediction(self) -> Column | None:
         """The column of predicted classes, if it has few different values."""
         column = self.mapper.column("prediction")
-        sure = self.label is not None and role_of(self.label.name) == "label"
+        sure = self.label is not None and (
+            role_of(self.label.name) == "label" or "label" in self.mapped
+        )
         if column is None and sure and "prediction" not in self.mapped:
-            column = self.mapper.column("label")  # beside the truth it is what a model answered
+            # What is called a label, beside the truth, is what a model answered.
+            column = self.mapper.column("label", by_name=True)
         if column is not None and self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             own = {*map(outputs.same, column.values()[1])}
@@ -159,16 +168,20 @@ class Numbers:
             guess=True,
             contrary=True,
         )
-        one.option += f",positive={names[1]}"
+        if "positive=" not in one.option:
+            one.option += f",positive={names[1]}"
         return [other]
 
     def class_names(self) -> tuple[str, ...]:
         """Of the two classes, as the label has them."""
-        if self.label is None:
+        label = self.parent.label  # which may have been found by its cells
+        if label is None:
             return ("0", "1")
-        _, names = self.label.values()
+        _, names = label.values()
         if len(names) != 2:
             return ("0", "1")
+        if label.numeric:  # 1 and 2: 2 is the second
+            return names
         sure = [n for n in names if outputs.is_positive(n)]
         if len(sure) == 1:
             return tuple(sorted(names, key=lambda n: n == sure[0]))

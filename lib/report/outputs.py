@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ _INTEGER = re.compile("-?[0-9]{1,15}")
 #: Words for the second of two classes.
 POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
             "abnormal", "disease", "sick", "bad")  # fmt: skip
+
+#: Cells that say whether, as :func:`same` writes them.
+FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass
@@ -113,7 +116,7 @@ def kind_of(matrix: Array) -> str:
 
 def _kind_of_block(known: Array, step: float) -> str:
     low, high, k = known.min(), known.max(), known.shape[1]
-    tolerance = max(_SUM, min(_MOST_SUM, 0.5 * k * step))
+    tolerance = max(_SUM, min(_MOST_SUM, 0.5 * k * step)) + 1e-9  # 1.02 - 1 is above 0.02
     if low >= 0 and high <= 1 + _SUM:
         if ((known == 0) | (known == 1)).all() and (known.sum(axis=1) == 1).all():
             return "one hot"
@@ -121,7 +124,7 @@ def _kind_of_block(known: Array, step: float) -> str:
             return "probabilities"
         return "shares"
     if low >= 0 and high <= 100 + _SUM:
-        most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step))
+        most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step)) + 1e-9
         if (abs(known.sum(axis=1) - 100) <= most).all():
             return "percent"
     if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
@@ -212,6 +215,11 @@ def is_positive(word: str) -> bool:
     return same(word) in POSITIVE or same(word).endswith("_plus")
 
 
+def is_flag(cell: str) -> bool:
+    """Whether a cell says yes or no."""
+    return same(cell) in FLAGS
+
+
 # --- labels ---------------------------------------------------------------------------------------
 
 
@@ -251,7 +259,14 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
         return [Labels(_coded(table, places), f"{said}, {how}")]
     if whole:
-        return _numbered(numbers, places, k, given, said, unknown)
+        found = _numbered(numbers, places, k, given, said, unknown)
+        if "first" in given or all(_INTEGER.fullmatch(key) for key in by_key):
+            return found
+        shown = ", ".join(map(repr, keys[:4])) + ", ..." * (k > 4)
+        return [
+            replace(one, says=f"{one.says}, in the order of the columns, {shown}", guess=True)
+            for one in found
+        ]
     if column.numeric or len(names) > k:
         return []
     return _worded(list(names), places, keys, given, said)

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import special
 
 from lib.report import figures
+from lib.report.naming import counted
 from lib.report.outputs import auc
 from lib.report.predictions import ModelPredictions
 from lib.report.types import (
@@ -29,6 +30,7 @@ Array = npt.NDArray[Any]
 _CLASSES = 20  # of a confusion matrix
 _BINS = 10  # of a reliability diagram: twenty rows a bin with 200
 _CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
+_MANY = 20  # answers that are rarely all right
 _NAMED = 5  # groups or classes that a note names
 
 
@@ -96,12 +98,12 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     values: dict[str, Any] = {"quality_accuracy": accuracy}
     tables: dict[str, pd.DataFrame] = {}
     captions: dict[str, str] = {"quality": "How good the model is, beside a constant"}
-    verdict = f"Right in {accuracy:.3f} ({low:.3f} to {high:.3f}) of {n:,} rows"
+    verdict = f"Right in {accuracy:.3f} ({low:.3f} to {high:.3f}) of {counted(n, 'row')}"
     drawings, doubts = {}, []
     if rows.clusters is not None:
         count = len(np.unique(rows.clusters))
         items.insert(1, ("clusters", count))
-        doubts.append(f"intervals count {count:,} clusters, not {n:,} rows")
+        doubts.append(f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}")
     if rows.labels is not None:
         one, most = commonest(rows.labels)
         gap = _against_constant(rows, one, settings.level)
@@ -185,7 +187,16 @@ def confusion(rows: _Rows) -> pd.DataFrame:
 def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[str]:
     """Where the model is no better than a constant, or says one thing only."""
     found = [text] if (text := no_better_than_constant(given)) else []
+    if rows.correct.all() and len(rows.correct) >= _MANY and len(np.unique(rows.labels)) > 1:
+        found.append(
+            f"all {len(rows.correct):,} answers are right: are the labels what is true, and not "
+            "what the model said?"
+        )
     said, labels = np.unique(rows.predicted), np.unique(rows.labels)
+    if len(labels) == 1 and len(rows.labels) >= _MANY:
+        found.append(
+            f"all labels are one class, {rows.name(int(labels[0]))}: of others nothing is known"
+        )
     if len(said) == 1 and len(labels) > 1:
         found.append(f"all predictions are one class, {rows.name(int(said[0]))}")
     elif never := [int(j) for j in labels if j not in said]:
@@ -202,7 +213,8 @@ def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[st
         one, most = commonest(rows.labels[of_group])
         right = rows.correct[of_group].mean()
         if right < most and _against_constant(rows, one, level, of_group)[2] < 0:
-            worse.append(f"{name} ({right:.3f} against {most:.3f}, {of_group.sum():,} rows)")
+            size = counted(of_group.sum(), "row")
+            worse.append(f"{name} ({right:.3f} against {most:.3f}, {size})")
     if worse:
         shown = ", ".join(worse[:_NAMED]) + ", ..." * (len(worse) > _NAMED)
         found.append(
@@ -265,6 +277,6 @@ def _certain_and_wrong(rows: _Rows, settings: Settings) -> list[str]:
     if low <= 1 - _CERTAIN:
         return []
     return [
-        f"certain and wrong: of {int(sure.sum()):,} answers with a confidence above {_CERTAIN:g}, "
-        f"{wrong:,} are wrong"
+        f"certain and wrong: of {counted(int(sure.sum()), 'answer')} with a confidence above "
+        f"{_CERTAIN:g}, {wrong:,} {'is' if wrong == 1 else 'are'} wrong"
     ]

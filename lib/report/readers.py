@@ -1,5 +1,6 @@
 """Readers of the formats that people have: each yields a table, or the report's own arrays."""
 
+import codecs
 import importlib.util
 import json
 import math
@@ -48,10 +49,12 @@ def read_file(path: Path) -> Table | dict[str, Any]:
 
 
 def _read_csv(path: Path) -> Table | dict[str, Any]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:  # spreadsheets write a mark first
-        separator = _separator(path, stream)
+    with path.open(encoding=_encoding(path), newline="") as stream:
+        separator, skipped = _separator(path, stream)
         stream.seek(0)
-        records = csv_records(path, stream, separator)
+        for _ in range(skipped):
+            stream.readline()
+        records = ((n + skipped, row) for n, row in csv_records(path, stream, separator))
         line, header = next(records, (0, None))
         if header is None:
             raise ValueError(f"{path}: must have a header and rows, got an empty file")
@@ -71,16 +74,33 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
         return from_rows(path, header, records, notes, kept)
 
 
-def _separator(path: Path, stream: Any) -> str:
-    """What separates the cells of the first line: a comma, unless there is none."""
+def _encoding(path: Path) -> str:
+    """UTF-8, or what the mark says that spreadsheets write first."""
+    with path.open("rb") as stream:
+        marked = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    return "utf-16" if marked else "utf-8-sig"
+
+
+def _separator(path: Path, stream: Any) -> tuple[str, int]:
+    """What separates the cells of the first line, and how many lines are before it.
+
+    A comma, unless there is none; or what a spreadsheet's line ``sep=;`` says.
+    """
     if path.suffix.lower() in (".tsv", ".tab"):
-        return "\t"
+        return "\t", 0
     try:
-        line = stream.readline(MOST_LINE)
+        line = stream.readline(MOST_LINE).strip("\r\n")
     except UnicodeDecodeError:
-        return ","  # the reader of rows says where
+        return ",", 0  # the reader of rows says where
+    if line.startswith("sep=") and line[4:] in _SEPARATORS:
+        return line[4:], 1
     counts = {s: line.count(s) for s in _SEPARATORS}
-    return "," if counts[","] else max(counts, key=counts.__getitem__)
+    if not any(counts.values()) and len(line.split()) > 1:
+        raise ValueError(
+            f"{path}: cells must be separated by {', '.join(_SEPARATORS.values())}, got "
+            f"{short(repr(line))}; from R: write.csv(frame, 'my.csv', row.names = FALSE)"
+        )
+    return ("," if counts[","] else max(counts, key=counts.__getitem__)), 0
 
 
 def _headless(header: list[str]) -> bool:
@@ -168,7 +188,8 @@ def _read_json(path: Path) -> Table:
                 found = [dict(zip(wide, row, strict=True)) for row in rows]
     if not isinstance(found, list) or not found:
         raise ValueError(
-            f"{path}: must hold a list of objects, one a row, or an object of lists, one a column"
+            f"{path}: must hold a list of objects, one a row, or an object of lists, one a column; "
+            "from pandas: frame.to_json('my.json', orient='records')"
         )
     return _from_objects(path, enumerate(found, 1))
 
@@ -216,6 +237,9 @@ def _flatten(value: Any, name: str, cells: dict[str, str], depth: int) -> None:
                 cells[f"{name}_{j}"] = "" if inner is None else repr(float(inner))
         elif len(value) == 1 and isinstance(value[0], str | int | float):
             _flatten(value[0], name, cells, depth)
+        elif 1 < len(value) <= _LIST_KEPT and all(map(_scored, value)):
+            for one in value:
+                cells[f"{name}_{short(one['label'])}"] = repr(float(one["score"]))
     elif value is None:
         cells[name] = ""
     elif isinstance(value, bool):
@@ -224,6 +248,13 @@ def _flatten(value: Any, name: str, cells: dict[str, str], depth: int) -> None:
         cells[name] = repr(value) if abs(value) < 1e300 or value != value else "inf"
     elif isinstance(value, str):
         cells[name] = " ".join(value[:400].split())
+
+
+def _scored(value: Any) -> bool:
+    """Whether it is a class with its score, of which pipelines of transformers write a list."""
+    if not (isinstance(value, dict) and {*value} == {"label", "score"}):
+        return False
+    return isinstance(value["label"], str) and isinstance(value["score"], float)
 
 
 def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
@@ -264,9 +295,14 @@ def _read_npz(path: Path) -> Table | dict[str, Any]:
 
 
 def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dict[str, Any]:
-    """The report's own arrays, if any has such a name; else a table of all."""
+    """The report's own arrays, if any has such a name; else a table of all.
+
+    Labels, groups and clusters are called so by others too: alone they do not decide.
+    """
     own = {name: values for name, values in arrays.items() if name in NAMES}
-    if own:
+    if any(not name.endswith(("labels", "groups", "clusters")) for name in own) or (
+        own and len(own) == len(arrays)
+    ):
         if others := [name for name in arrays if name not in NAMES]:
             notes.append(f"not used: {short(', '.join(map(repr, others)))}")
         return {**own, "reading": tuple(notes)}
@@ -281,14 +317,18 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
 def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     """A table of arrays whose names begin, or end, with the name of a part."""
     parts: dict[str, dict[str, Any]] = {}
+    words_of = {name: plain(name).split("_") for name in arrays}
+    inner = {part_of(w[1]) for w in words_of.values() if len(w) > 2 and w[0] == "y"} - {None}
     for name, values in arrays.items():
         values = np.asarray(values)
         if values.ndim == 0 or (values.ndim > 2 and 1 not in values.shape):
             notes.append(f"array {name!r} is left out: its shape is {values.shape}")
             continue
-        words = plain(name).split("_")
+        words = words_of[name]
         part, rest = "", name
-        if len(words) > 1 and part_of(words[0]):
+        if len(inner) > 1 and len(words) > 1 and words[0] == "y" and part_of(words[1]):
+            part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
+        elif len(words) > 1 and part_of(words[0]):
             part, rest = part_of(words[0]), "_".join(words[1:])
         elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("y",):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
@@ -326,7 +366,7 @@ def _same_rows(source: str, arrays: dict[str, Any], notes: list[str]) -> dict[st
 
 def _read_npy(path: Path) -> Table:
     values = read_npy(path)
-    if values.ndim != 2:
+    if values.ndim != 2 or values.shape[1] < 2:
         raise ValueError(
             f"{path}: an array alone must be (rows, classes), got shape {values.shape}; several go "
             "into one file: numpy.savez('my.npz', probabilities=p, labels=y)"
@@ -399,9 +439,7 @@ def from_python(data: Any) -> Table | dict[str, Any]:
     source = "data in Python"
     if isinstance(data, Mapping):
         arrays = {str(name): np.asarray(values) for name, values in data.items()}
-        if any(name in NAMES for name in arrays):
-            return _named(source, arrays, [])
-        return _by_part(source, arrays, [])
+        return _named(source, arrays, []) if arrays else _by_part(source, arrays, [])
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         names = [str(name) for name in data.columns]
         once(Path(source), names)

@@ -9,6 +9,7 @@ import pandas as pd
 from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
 from lib.report.quality import no_better_than_constant
 from lib.report.types import (
@@ -44,7 +45,7 @@ def obstacle(given: ModelPredictions) -> str:
             return "at least 2 test rows must have a label and an answer"
         return ""
     if count := int(silent(given.test_logits).sum()):
-        return f"test_logits are unknown in {count} rows, where the model abstained"
+        return f"test_logits are unknown in {counted(count, 'row')}, where the model abstained"
     if not_at_random(given):
         return (
             "test_labels are unknown only, or more often, where the model abstained: the labelled "
@@ -70,8 +71,8 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
     if not labelled.all():
         doubts.append(
-            f"only {len(correct)} of {len(labelled)} test rows have a label: these must be a "
-            "random sample"
+            f"labels are known of {len(correct):,} of {counted(len(labelled), 'test row')} only: "
+            "these must be a random sample"
         )
     if (fewest := min(wrong, len(correct) - wrong)) < _FEW_WRONG:
         kind = "wrong" if wrong == fewest else "right"

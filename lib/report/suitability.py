@@ -11,6 +11,7 @@ from lib.check import as_number
 from lib.report import figures
 from lib.report import suitability_numbers as numbers
 from lib.report.collect import about
+from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
 from lib.report.types import (
     ANALYSES,
@@ -124,7 +125,7 @@ class SuitabilityReport:
         rows = self.summary.set_index("item")["value"]
         told = [
             f"{rows[f'accuracy on labelled {part} rows']:.3f} on "
-            f"{rows[f'labelled {part} rows']:,.0f} {part} rows"
+            f"{counted(int(rows[f'labelled {part} rows']), f'{part} row')}"
             for part in ("user", "test")
         ]
         return f" (accuracy {told[0]}, {told[1]})"
@@ -281,7 +282,7 @@ def obstacle(given: ModelPredictions) -> str:
         name = f"{part}_logits"
         logits = getattr(given, name)
         if count := int(silent(logits).sum()):
-            return f"{name} are unknown in {count} rows, where the model abstained"
+            return f"{name} are unknown in {counted(count, 'row')}, where the model abstained"
         if len(logits) < 2:
             return f"{name} must have at least 2 rows, got {len(logits)}"
     correct, _ = given.correct("holdout")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
 from lib.report.types import share, table
 from lib.suitability.equivalence import _holm
@@ -280,14 +281,14 @@ def few_rows(given: ModelPredictions) -> Iterator[str]:
     for part in COMPARED:
         if (n := len(getattr(given, f"{part}_logits"))) < _FEW:
             yield (
-                f"there are only {n} {part} rows: a t-test relies on means that are close to "
-                f"normal, for which {_FEW} are few"
+                f"there {'is' if n == 1 else 'are'} only {counted(n, f'{part} row')}: a t-test "
+                f"relies on means that are close to normal, for which {_FEW} are few"
             )
     correct, _ = given.correct("holdout")
     rarer = min(int(correct.sum()), int((~correct).sum()))
     if rarer < _PER_SIGNAL * len(SIGNAL_NAMES):
         yield (
-            f"the holdout is small: of its {len(correct)} predictions only {rarer} "
+            f"the holdout is small: of its {counted(len(correct), 'prediction')} only {rarer} "
             f"{'is' if rarer == 1 else 'are'} {'wrong' if correct.mean() > 0.5 else 'right'}, and "
             f"the estimator has {len(SIGNAL_NAMES)} signals to weigh"
         )

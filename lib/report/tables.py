@@ -275,9 +275,14 @@ def from_rows(
 
     for line, cells in records:
         if len(cells) != len(header):
+            more = ""
+            if not lines and not block and len(cells) == len(header) + 1:
+                more = (
+                    ": if the first is the row's name, the header needs a name for it, such as id"
+                )
             raise ValueError(
-                f"{source}: row {line} must have {len(header)} cells, as the header has, got "
-                f"{len(cells)}"
+                f"{source}: row {line} must have {len(header)} cell{'s' * (len(header) != 1)}, as "
+                f"the header has, got {len(cells)}{more}"
             )
         block.append(cells)
         lines.append(line)
