@@ -35,6 +35,7 @@ _SINGLE = tuple({k: None for kinds in COLUMNS.values() for k in kinds if k not i
 _MAY_LACK = ("score", "other_score", "label", "logit", "other_logit", "epsilon", "delta")
 _ANYWHERE = ("group", "cluster")  # may be filled in where a part has no use for it
 _FLAGS = ("abstained", "other_abstained")
+_ABSTAINED = {"part", "group", "cluster", "abstained"}  # who is refused an answer, and no more
 _WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 #: Columns of which one says that a table is in this format.
 SIGNS = re.compile(
@@ -45,7 +46,7 @@ SIGNS = re.compile(
 def is_canonical(names: Any) -> bool:
     """Whether columns are those of the report's own format."""
     names = set(names)
-    own = "abstained" in names and bool(names & {"logit_0", "score"})
+    own = "abstained" in names and (bool(names & {"logit_0", "score"}) or names <= _ABSTAINED)
     return own or any(SIGNS.fullmatch(name) for name in names)
 
 
