@@ -36,9 +36,8 @@ margin: float = 0.05  # [0, 1) largest acceptable drop in accuracy
 alpha: float = 0.05  # (0, 1) level of the suitability filter
 n_shadow: int = 64  # [20, 100000] models that the attacks are fitted to
 n_target: int = 200  # [4, 1000000] models that are attacked
+gradient_canaries: int = 5000  # [100, 1000000] of the audit inside one training run
 noise_factor: float = 0.05  # (0, 1) noise of the broken training, as a fraction of what it claims
-fault_shadow: int = 40  # [20, 100000] the same for the broken training
-fault_target: int = 120  # [4, 1000000] the same for the broken training
 canaries: int = 100  # [1, 100000] wrong labels in a training set
 canary_models: int = 10  # [1, 10000] trainings with wrong labels of their own, of each kind
 draws: int = 12  # [1, 1000] draws of the abstentions
@@ -53,9 +52,11 @@ from lib.book.session import open_chapter
 chapter = open_chapter("six_lenses", globals())
 
 import numpy as np
+import pandas as pd
 
-from lib.audit import trials_needed
+from lib.audit import one_run_epsilon, trials_needed
 from lib.studies.beyond.six_lenses import figures
+from lib.studies.beyond.six_lenses.inside import inside_one_run, require_room
 from lib.studies.beyond.six_lenses.lens_audits import audit_record, label_canaries
 from lib.studies.beyond.six_lenses.settings import LensSettings, on_digits
 from lib.studies.beyond.six_lenses.views import (
@@ -97,6 +98,8 @@ if used == dataset:
     settings = LensSettings(data, training, plain_steps, plain_learning_rate, seed)
 else:
     settings = on_digits(epsilon, delta, device, seed)
+    gradient_canaries = min(gradient_canaries, 2000)
+require_room(settings, gradient_canaries)
 
 # %%
 chapter.uses(dataset=used)
@@ -107,8 +110,9 @@ chapter.note(
 if used != dataset:
     chapter.note(
         f"{title(dataset)} is not here. Everything below is on the digits instead, "
-        "with sizes, steps and learning rates of their own, not with those among the "
-        "parameters above; shifts and numbers of trainings are as given."
+        "with sizes, steps and learning rates of their own, and at most 2,000 gradient "
+        "canaries, not with those among the parameters above; shifts and numbers of trainings "
+        "are as given."
     )
 
 # %% [markdown]
@@ -145,11 +149,12 @@ if used != dataset:
 #     p = {value}`six_lenses.p_none:.1e`
 # * - [Audit](../audit.py): how private is it really, for one record?
 #   - {value}`six_lenses.answer_audit`
-#   - $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f` at {value}`six_lenses.level:.0%`, by one
-#     record; {value}`six_lenses.epsilon:.2f` is proven, {value}`six_lenses.ceiling:.2f` is the most
-#     that these {value}`six_lenses.trials` trials could show. Bayesian
-#     [{value}`six_lenses.audit_low:.2f`, {value}`six_lenses.audit_high:.2f`]: credible interval for
-#     what this attack shows; never contains 0, no upper bound on the loss
+#   - From inside one training run $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.2f` at
+#     {value}`six_lenses.level:.0%` on the hypothesis of a Gaussian curve, and
+#     $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on none, which could show
+#     {value}`six_lenses.inside_ceiling:.2f` at most; {value}`six_lenses.epsilon:.2f` is proven.
+#     From outside, {value}`six_lenses.trials` trainings show {value}`six_lenses.audit_lower:.2f`,
+#     and could show {value}`six_lenses.ceiling:.2f` at most
 # * - [Labels](../canaries.py): can a label be read off the model?
 #   - {value}`six_lenses.answer_labels`
 #   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
@@ -172,10 +177,9 @@ if used != dataset:
 #   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
 #   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
-#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed a smaller audit of
-#   the same kind ({value}`six_lenses.broken_trials` trials) shows $\epsilon \ge$
-#   {value}`six_lenses.broken_lower:.2f`. Where that is 0, nothing shows that the audit can find
-#   anything.
+#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit of
+#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.2f` on the hypothesis
+#   of a Gaussian curve, and {value}`six_lenses.broken_free:.2f` on none.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
@@ -184,7 +188,8 @@ if used != dataset:
 #   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
 #   count; and how likely it was to answer each input, so that what it withheld can be estimated.
 #   With a file of them, [Your own model](../your_model.py) computes what this page does, but for
-#   the proof of $\epsilon$ and the labels' canaries.
+#   the proof of $\epsilon$ and the labels' canaries; {doc}`lib.audit.white_box
+#   </reference/white_box>` audits a training of yours from inside.
 #
 # ## In one figure
 #
@@ -379,7 +384,7 @@ chapter.values(
 # estimator was calibrated on images as they are, and shifted ones may be misread with confidence.
 # The test's error rate is promised only as far as that calibration carries over.
 #
-# ## Audit: one record
+# ## Audit: one record, from outside
 #
 # The very configuration above is trained {value}`six_lenses.trainings` more times: same training
 # points, sampling probability, clipping, noise, steps and learning rate. By a coin, one record is
@@ -399,9 +404,6 @@ chapter.table(
     f"Attacks on one inserted record, thresholds chosen on other models; bounds at {level:.0%}",
     dict.fromkeys(["AUC", "FPR", "FNR", "low", "high", "at least", "claimed"], ".3f"),
 )
-broken = audit_record(settings, fault_shadow, fault_target, level=level, noise_factor=noise_factor)
-low, high = record.bayesian()
-needed = trials_needed(training.epsilon, delta, level)
 
 # %%
 chapter.values(
@@ -411,33 +413,87 @@ chapter.values(
     members=int(record.result.members.sum()),
     others=int((~record.result.members).sum()),
     audit_lower=record.lower(),
-    audit_low=low,
-    audit_high=high,
     ceiling=record.ceiling,
-    audit_accuracy=record.result.accuracy,
-    broken_lower=broken.lower(),
-    broken_trials=broken.trials,
-    broken_ceiling=broken.ceiling,
-    noise_factor=noise_factor,
-    trials_needed=needed,
+    trials_needed=trials_needed(training.epsilon, delta, level),
 )
 
 # %% [markdown]
-# The audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, where
-# {value}`six_lenses.epsilon:.2f` is proven. That is a lower bound, by one attack on one record: a
-# better attack or another record may show more, and no number of trials turns it into a proof. The
-# Bayesian interval (column *interval*) is for what *this attack* shows: its lower bound is above 0
-# whatever the guesses were, and its upper bound limits no other attack. Nor could this audit have
-# found everything: had every guess been right, its coins, {value}`six_lenses.members` times in and
-# {value}`six_lenses.others` times out, would have shown {value}`six_lenses.ceiling:.2f`. With half
-# of the trials each, even an attack that is never wrong needs {value}`six_lenses.trials_needed:,`
-# of them against a claim of {value}`six_lenses.epsilon:.2f`; with one kind rarer than the other
-# fewer can do. What this audit can find is shown by the same training with a fault, noise of only
-# {value}`six_lenses.noise_factor:g` times what is claimed: $\epsilon \ge$
-# {value}`six_lenses.broken_lower:.2f` from {value}`six_lenses.broken_trials` trials, which could
-# show {value}`six_lenses.broken_ceiling:.2f` at most. It refutes every claim below that bound, and
-# no other; where the bound is 0, an audit of that size does not notice the fault, and whether the
-# larger one would is not tried.
+# From outside the audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, by one attack on
+# one record; another may show more. (The Bayesian interval, *low* to *high*, is for what *this
+# attack* shows: its lower bound is above 0 whatever the guesses were, and its upper bound limits no
+# other attack.) Nor could this audit have found everything: had every guess been right, its coins,
+# {value}`six_lenses.members` times in and {value}`six_lenses.others` times out, would have shown
+# {value}`six_lenses.ceiling:.2f`. With half of the trials each, even an attack that is never wrong
+# needs {value}`six_lenses.trials_needed:,` of them against a claim of
+# {value}`six_lenses.epsilon:.2f`; with one kind rarer than the other fewer can do.
+#
+# ## Audit: inside one training run
+#
+# The adversary of the proof sees every step, and knows all other records. So the same configuration
+# is trained once more, and {value}`six_lenses.gradient_canaries:,` *gradient canaries* take part:
+# records whose gradient is one coordinate each, longer than the clipping norm, so that clipping is
+# tested as well. Each is in by a coin of its own, and then in a step's sample with the probability
+# of any record. For each the audit adds up over the steps how much likelier its noisy coordinate is
+# if it was in, in logarithms; column *known* has the other records subtracted, *released* has not.
+# Of these scores four statements are made, which rest on more and more:
+#
+# - *No hypothesis*, but that the coins are fair and secret {cite}`steinke2023privacy`: how many of
+#   the surest guesses are right, their numbers fixed beforehand.
+# - *Gaussian curve* {cite}`mahloujifar2025auditing`: the same guesses, if the mechanism's trade-off
+#   curve is a Gaussian one. It nearly is after many steps; nobody has proven it of this training.
+# - *And independent scores*: then all scores count, not only the surest.
+# - *The mechanism's form*: each step's outcomes along the canaries limit the noise, the clipping
+#   and the sampling themselves, and the accountant says what these amount to.
+#
+# The control is the same run with {value}`six_lenses.noise_factor:g` times the noise that is
+# claimed.
+
+# %%
+inside = inside_one_run(settings, gradient_canaries, level=level)
+broken = inside_one_run(settings, gradient_canaries, level=level, noise_factor=noise_factor)
+runs = {"as claimed": inside, f"{noise_factor:g} of it": broken}
+both = pd.concat(runs, names=["noise", ""])
+chapter.table(
+    both.reset_index("noise").drop(columns="statement").reset_index(drop=True),
+    "inside",
+    f"Lower bounds at {level:.0%} from one training run each, and what they could have shown",
+    dict.fromkeys(["known", "released", "could show", "proven"], ",.2f"),
+)
+
+# %%
+right, wrong = (table.set_index("statement") for table in (inside, broken))
+chapter.values(
+    gradient_canaries=gradient_canaries,
+    noise_factor=noise_factor,
+    inside_free=right.loc["one_run", "known"],
+    inside_gaussian=right.loc["gaussian", "known"],
+    inside_steps=right.loc["steps", "known"],
+    inside_ceiling=right.loc["one_run", "could show"],
+    inside_family_ceiling=right.loc["family", "could show"],
+    inside_gaussian_ceiling=right.loc["gaussian", "could show"],
+    all_right=one_run_epsilon(*3 * [gradient_canaries], delta, level),
+    broken_free=wrong.loc["one_run", "known"],
+    broken_gaussian=wrong.loc["gaussian", "known"],
+    broken_steps=wrong.loc["steps", "known"],
+)
+
+# %% [markdown]
+# One run, from inside, shows $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on no hypothesis,
+# {value}`six_lenses.inside_gaussian:.2f` if the curve is Gaussian and scores are independent, and
+# {value}`six_lenses.inside_steps:.2f` if the mechanism has the form that is claimed, where
+# {value}`six_lenses.epsilon:.2f` is proven. With {value}`six_lenses.noise_factor:g` times the noise
+# these are {value}`six_lenses.broken_free:.2f`, {value}`six_lenses.broken_gaussian:.2f` and
+# {value}`six_lenses.broken_steps:,.0f`.
+#
+# *Which statement could not have found it.* On no hypothesis these guesses, all right, show
+# {value}`six_lenses.inside_ceiling:.2f`, whatever is wrong; had each of the
+# {value}`six_lenses.gradient_canaries:,` canaries been guessed, and rightly,
+# {value}`six_lenses.all_right:.2f`. No audit of this kind refutes a claim above that, and it grows
+# with the logarithm of the number of canaries only. A Gaussian curve raises it to
+# {value}`six_lenses.inside_family_ceiling:.2f`, independent scores to
+# {value}`six_lenses.inside_gaussian_ceiling:.2f`; single steps have no such limit. Each statement
+# holds at {value}`six_lenses.level:.0%` by itself: fix beforehand which one you quote. The table
+# above quotes that of a Gaussian curve with independent scores.
 #
 # ## Labels: the canaries
 #
@@ -463,12 +519,13 @@ chapter.table(
 
 # %%
 chapter.figure(
-    figures.plot_ladder(record, broken, labels),
+    figures.plot_ladder(record, inside, broken, labels),
     "ladder",
     alt="On one axis for epsilon: what each attack shows, could show at most, and what is proven.",
     caption=(
         "Epsilon: what attacks show, what they would have shown with the same coins and no error, "
-        "and what is proven."
+        "and what is proven. Arrows point beyond the axis. In the middle, one training run from "
+        f"inside, and one with {noise_factor:g} times the noise."
     ),
 )
 
@@ -549,7 +606,11 @@ words = decisions(
     training,
     abstaining,
     populations,
-    {"lower": record.lower(), "proven": record.result.proven, "ceiling": record.ceiling},
+    {
+        "lower": right.loc["gaussian", "known"],
+        "proven": record.result.proven,
+        "ceiling": right.loc["gaussian", "could show"],
+    },
     {"lower": labels.lower(), "proven": labels.private.claimed, "ceiling": labels.ceiling},
     {"low": first["known_low"], "high": first["known_high"]},
 )
@@ -560,7 +621,8 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # - **Proof and attack bracket the truth.** The accountant bounds $\epsilon$ from above for every
 #   record and every attack, the audit from below for one of each. Between
-#   {value}`six_lenses.audit_lower:.2f` and {value}`six_lenses.epsilon:.2f` nothing is known.
+#   {value}`six_lenses.inside_free:.2f` and {value}`six_lenses.epsilon:.2f` nothing is known, but on
+#   hypotheses.
 # - **Abstention, suitability and comparison cost no privacy.** They read the released model and new
 #   points. But new points belong to people, too: thresholds and filters that are fitted to private
 #   validation data and released are not covered by the training's guarantee.
@@ -574,8 +636,8 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # ## Exercises
 #
-# 1. Spend less. Which lens changes most? Could the audit now contradict a broken training, and does
-#    it, at any `noise_factor`?
+# 1. Spend less. Which lens changes most? Which statement from inside one run now contradicts the
+#    broken training, and from which `noise_factor` on?
 #    ```sh
 #    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
 #        -p epsilon 1.0
@@ -600,10 +662,12 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # ## Summary
 #
 # - The private model proves $\epsilon = $ {value}`six_lenses.epsilon:.2f` for a record and
-#   {value}`six_lenses.label_proven:.1f` for a label; attacks show
-#   {value}`six_lenses.audit_lower:.2f` and {value}`six_lenses.label_lower:.2f`. This audit, with
-#   these coins, by one record, could have shown {value}`six_lenses.ceiling:.2f` at most, and these
-#   canaries {value}`six_lenses.label_ceiling:.2f`.
+#   {value}`six_lenses.label_proven:.1f` for a label. Attacks on the record show
+#   {value}`six_lenses.audit_lower:.2f` from outside and, from inside one training run,
+#   {value}`six_lenses.inside_free:.2f` on no hypothesis, {value}`six_lenses.inside_gaussian:.2f` on
+#   that of a Gaussian curve; with {value}`six_lenses.noise_factor:g` times the noise
+#   {value}`six_lenses.broken_gaussian:.2f`. The label's show {value}`six_lenses.label_lower:.2f` of
+#   at most {value}`six_lenses.label_ceiling:.2f`.
 # - It is right in {value}`six_lenses.accuracy:.1%`. It answers with a confidence of at least
 #   {value}`six_lenses.threshold:.2f` for {value}`six_lenses.coverage:.0%` of the points:
 #   {value}`six_lenses.kept_words`, where {value}`six_lenses.target:.1%` was asked for.

@@ -1,7 +1,5 @@
 """Figures of the chapter."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -51,22 +49,37 @@ def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
     return figure
 
 
-def plot_ladder(record: RecordAudit, broken: RecordAudit, labels: LabelEvidence) -> Figure:
+def plot_ladder(
+    record: RecordAudit, inside: pd.DataFrame, broken: pd.DataFrame, labels: LabelEvidence
+) -> Figure:
     """What attacks show, what they could show at most, and what is proven, on one axis."""
-    rows: Sequence[tuple[str, float, float, float]] = (
-        ("record", record.lower(), record.ceiling, record.result.proven),
-        ("record, broken", broken.lower(), broken.ceiling, broken.result.proven),
+    rows: list[tuple[str, float, float, float]] = [
+        ("record, from outside", record.lower(), record.ceiling, record.result.proven)
+    ]
+    for table, words in ((inside, "one run"), (broken, "broken")):
+        by_name = table.set_index("statement")[["known", "could show", "proven"]]
+        for statement, rests_on in (
+            ("one_run", "no hypothesis"),
+            ("gaussian", "Gaussian"),
+            ("steps", "form"),
+        ):
+            rows.append((f"{words}, {rests_on}", *map(float, by_name.loc[statement])))
+    rows += [
         ("label", labels.lower(), labels.ceiling, labels.private.claimed),
         ("label, no privacy", labels.lower("plain"), labels.ceiling, np.nan),
-    )
-    figure, ax = new_figure(height=2.8)
-    places = np.arange(len(rows))[::-1]
+    ]
+    figure, ax = new_figure(height=0.9 + 0.27 * len(rows))
+    places, most = np.arange(len(rows))[::-1], 1.3 * max(row[3] for row in rows[:-1])
     for k, name in enumerate(("shown", "shown at most", "proven"), start=1):
+        look = {"color": COLOURS[k - 1], "ls": "", "zorder": 6 - k}  # what is shown is on top
         values = np.array([row[k] for row in rows])
-        ax.plot(values, places, color=COLOURS[k - 1], marker=MARKERS[k - 1], ls="", label=name)
+        on, beyond = values <= most, np.isfinite(values) & (values > most)
+        ax.plot(values[on], places[on], marker=MARKERS[k - 1], label=name, **look)
+        edge = np.full(beyond.sum(), most * (1 - 0.03 * (k - 1)))
+        ax.plot(edge, places[beyond], marker=">", **look)
     ax.set_yticks(places, [row[0] for row in rows])
-    ax.set(xlabel="epsilon", xlim=(-0.5, None), ylim=(-0.5, len(rows) - 0.5))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.25), ncols=3, columnspacing=1)
+    ax.set(xlabel="epsilon", xlim=(-0.03 * most, 1.03 * most), ylim=(-0.5, len(rows) - 0.5))
+    figure.legend(loc="outside lower center", ncols=3, columnspacing=1)
     return figure
 
 

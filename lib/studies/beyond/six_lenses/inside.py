@@ -1,5 +1,6 @@
 """The audit inside one training run: gradient canaries in the shipped configuration."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -11,10 +12,11 @@ from lib.audit.one_run import FRACTIONS, fixed_guesses, one_run_epsilon
 from lib.audit.white_box import GradientCanaries, statements, step_audit
 from lib.privacy import PrivacyLedger, SampledGaussian
 from lib.runs import Checkpoint, Outcome, run_all
-from lib.studies.beyond.six_lenses.lens_audits import faulty, ledger_of
+from lib.studies.beyond.six_lenses.lens_audits import ledger_of
 from lib.studies.beyond.six_lenses.settings import LensSettings
-from lib.training import DataSpec, TrainingConfig, train_audited
+from lib.training import DataSpec, TrainingConfig, plan, train_audited
 from lib.training.jobs import OnData
+from lib.training.models import parameter_count
 
 _APART = 900_000  # from the seeds of the trainings that the black box attacks
 #: Rows of the table: what each statement rests on.
@@ -61,6 +63,29 @@ class InsideTraining(OnData):
 
 def _epsilon(rate: float, noise: float, steps: int, *, delta: float, accountant: str) -> float:
     return PrivacyLedger((SampledGaussian(rate, noise, steps),)).epsilon(delta, accountant)
+
+
+def faulty(settings: LensSettings, factor: float) -> TrainingConfig:
+    """The private training with a fault: the noise is this factor times what was claimed."""
+    config = settings.config("fault")
+    noise = factor * plan(config, settings.data.train).noise_multiplier
+    return replace(config, epsilon=math.inf, noise_multiplier=noise)
+
+
+def require_room(settings: LensSettings, gradient_canaries: int) -> None:
+    """Stop before anything is trained if the network has not so many coordinates.
+
+    Raises
+    ------
+    ValueError
+        If there are more canaries than parameters.
+    """
+    size = parameter_count(settings.training.model)
+    if gradient_canaries > size:
+        raise ValueError(
+            f"gradient_canaries must be at most {size}, the network's number of parameters, got"
+            f" {gradient_canaries}: each is a coordinate; take fewer, or a larger network"
+        )
 
 
 def inside_one_run(

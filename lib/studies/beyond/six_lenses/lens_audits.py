@@ -1,7 +1,7 @@
 """What attacks on the shipped configuration show: about one record, and about labels."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from lib.studies.beyond.six_lenses.settings import LensSettings
 from lib.studies.canaries.draws import CanaryDraw, canary_labels
 from lib.studies.canaries.mechanisms import MechanismResult, _seed
 from lib.studies.canaries.mechanisms import require_consistent as require_consistent_labels
-from lib.training import LabelTrainings, TrainingConfig, plan
+from lib.training import LabelTrainings, plan
 
 #: The attack whose bound is quoted: fixed before any model was attacked. It sees the parameters
 #: before and after training, which the guarantee covers.
@@ -37,7 +37,6 @@ class RecordAudit:
     # Scores and membership of the trials by attack, and of the shadow models that thresholds are
     # chosen on; its ``proven`` is what is claimed
     result: AuditResult
-    noise_multiplier: float  # With which the models were really trained
     level: float  # Of the intervals
 
     @property
@@ -92,24 +91,11 @@ class RecordAudit:
         system.require_consistent([self.result], level)
 
 
-def faulty(settings: LensSettings, factor: float) -> TrainingConfig:
-    """The private training with a fault: the noise is this factor times what was claimed."""
-    config = settings.config("fault")
-    noise = factor * plan(config, settings.data.train).noise_multiplier
-    return replace(config, epsilon=math.inf, noise_multiplier=noise)
-
-
 def audit_record(
-    settings: LensSettings,
-    n_shadow: int,
-    n_target: int,
-    *,
-    level: float = 0.95,
-    noise_factor: float = 1.0,
+    settings: LensSettings, n_shadow: int, n_target: int, *, level: float = 0.95
 ) -> RecordAudit:
     """Train with and without one inserted record, many times, and guess which it was."""
-    config = settings.config("audit") if noise_factor == 1 else faulty(settings, noise_factor)
-    seed = 2 * settings.seed + (noise_factor != 1)
+    config, seed = settings.config("audit"), 2 * settings.seed
     job = RecordTrainings(config, settings.data, n_shadow + n_target, seed=seed)
     (run,) = run_all([job])
     members = np.asarray(run.arrays["members"])
@@ -136,7 +122,7 @@ def audit_record(
         shadow_members=inside[:, None],
         seconds=float(run.metrics["training_seconds"]),
     )
-    return RecordAudit(result, float(run.privacy["noise_multiplier"]), level)
+    return RecordAudit(result, level)
 
 
 def ledger_of(settings: LensSettings) -> PrivacyLedger:

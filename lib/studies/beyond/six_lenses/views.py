@@ -207,8 +207,8 @@ def decisions(
         "training": first,
         "abstention": _reached(abstaining),
         "suitability": _accepted(populations),
-        "audit": _against(record, "trials"),
-        "labels": _against(labels, "canaries"),
+        "audit": _against(record),
+        "labels": _against(labels),
         "counterfactual": _sign(difference["low"], difference["high"]),
     }
 
@@ -236,15 +236,13 @@ def _accepted(populations: pd.DataFrame) -> str:
     return f"{words}, {unclear} of them accepted" if unclear else words
 
 
-def _against(found: Mapping[str, float], trials: str) -> str:
+def _against(found: Mapping[str, float]) -> str:
     """By a bound, a proof, and the largest bound that could have come out."""
     if found["lower"] > found["proven"]:
         return "The attack contradicts the proof"
     shown = "finds something" if found["lower"] > 0 else "shows nothing"
     if found["ceiling"] <= found["proven"]:
-        return (
-            f"The attack {shown}, and could not have contradicted the proof with so many {trials}"
-        )
+        return f"The attack {shown}, and could not have contradicted the proof with so few canaries"
     if found["lower"] > 0:
         return "The attack finds something, and less than is proven"
     return "The attack shows nothing, though it could have contradicted the proof"
