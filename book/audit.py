@@ -133,6 +133,14 @@ for method in audit.METHODS:
 #
 # ## If you audit tomorrow
 #
+# *Which audit, and when.* If you can read the steps of your own training, audit one run from inside
+# with gradient canaries ({doc}`lib.audit.white_box </reference/white_box>`): it costs a run, shows
+# the most, and its test of single steps finds mistakes in noise, clipping and sampling. If you can
+# retrain but only see models, attack many of them, each with or without one record: the bound needs
+# no hypothesis about the training, but thousands of models to refute a large claim. If you are
+# handed one model, only canaries that were put in beforehand by secret coins give a bound
+# ({py:obj}`lib.audit.one_run_epsilon`), and a small one.
+#
 # 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
 #    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
 #    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
