@@ -1,8 +1,11 @@
 """Chapters as files: where they are, what they hold."""
 
+import ast
+import io
 import json
 import math
 import shlex
+import tokenize
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +64,26 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]
+
+
+def computed_by(cell: Mapping[str, Any]) -> Any:
+    """What decides about the outputs of a code cell: its code without comments and blank lines.
+
+    Comments of the cell that declares parameters say what is allowed; who knows what those in a
+    command of IPython say: there the text itself decides.  Of tags those that only show or hide
+    parts of a page decide nothing.
+    """
+    tags = [tag for tag in cell["tags"] if not tag.startswith(("hide-", "remove-"))]
+    source, parts = cell["source"], None
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return [tags, source]
+    if "parameters" not in tags:
+        aside = (tokenize.COMMENT, tokenize.NL)
+        tokens = tokenize.generate_tokens(io.StringIO(source + "\n").readline)
+        parts = [[token.type, token.string] for token in tokens if token.type not in aside]
+    return [tags, parts or source]
 
 
 def declared_parameters(notebook: nbformat.NotebookNode) -> tuple[Parameter, ...]:

@@ -1,10 +1,11 @@
 """Execution of chapters: papermill, and a cache keyed by content.
 
-A chapter is executed again when anything that can change a number has changed: its code cells, its
+A chapter is executed again when anything that can change a number has changed: its code, its
 parameters and the files that they name, the code of ``lib`` that it imports, directly or not, or
 that executes it, the data it asked for, the claims it settles, Python or a package that this
-project requires.  Prose, comments and docstrings of ``lib``, recorded runs and what the site looks
-like are no part of the key.
+project requires.  Prose, comments, docstrings of ``lib``, recorded runs and what the site looks
+like are no part of the key.  Cells that are found have the comments and tags of the chapter as it
+is now.
 
 Which data a chapter asks for, of those it declares, is known only once it has been executed:
 they depend on its parameters. So an entry of the cache lies under two hashes,
@@ -37,6 +38,7 @@ from lib.book.chapters import (
     book_of,
     chapter_files,
     code_cells,
+    computed_by,
     declared_parameters,
     profile_parameters,
     read_chapter,
@@ -79,7 +81,7 @@ PARTS = {
     PARAMETERS_MIME: ("parameters",),
 }
 OWN_MIMES = (*PARTS, VALUE_MIME, USED_MIME)
-_FORMAT = 7  # of the cached files
+_FORMAT = 8  # of the cached files
 #: Of parameters, claims, records, data: each says itself what is wrong.
 USER_ERRORS = (ValueError, data.DataUnavailable, NotADirectoryError)
 
@@ -287,7 +289,7 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     """
     chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
-    base, store = fingerprint(inputs), _store(path)
+    base, store = _base(inputs), _store(path)
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -298,7 +300,7 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
         states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)
         if stored is not None:
-            return Executed(**stored, cached=True)
+            return Executed(**_as_now(stored, inputs["cells"]), cached=True)
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
         cells, asked = _run(notebook, chapter, profile, parameters, book, states)
@@ -388,7 +390,19 @@ def _is_stored(path: Path, profile: str) -> bool:
     """Whether the cache has the chapter."""
     _, parameters, inputs = _inputs(path, profile, None)
     states = data.fingerprints(path.stem, named_data(parameters))
-    return _find_entry(_store(path), fingerprint(inputs), states) is not None
+    return _find_entry(_store(path), _base(inputs), states) is not None
+
+
+def _base(inputs: Mapping[str, Any]) -> str:
+    """A hash of all that decides about a chapter's numbers but data."""
+    return fingerprint({**inputs, "cells": [computed_by(cell) for cell in inputs["cells"]]})
+
+
+def _as_now(entry: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A cached execution with the text and tags of the chapter's code cells as they are now."""
+    now = iter(cells)  # of which that with papermill's parameters is none
+    merged = [c if "injected-parameters" in c["tags"] else c | next(now) for c in entry["cells"]]
+    return {**entry, "cells": merged, "source": fingerprint(cells)}
 
 
 def _find_entry(store: Path, base: str, states: Mapping[str, str]) -> dict[str, Any] | None:
@@ -509,7 +523,7 @@ def _run(
             "source": cell.source,
             "outputs": json.loads(json.dumps(_shown(cell, chapter, profile))),
             "execution_count": cell.execution_count,
-            "tags": cell.metadata.get("tags", []),
+            "tags": sorted(cell.metadata.get("tags", [])),
         }
         for cell in done.cells
         if cell.cell_type == "code"

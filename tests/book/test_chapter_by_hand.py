@@ -12,6 +12,7 @@ from lib.book import session
 from lib.book.chapters import (
     chapter_files,
     code_cells,
+    computed_by,
     declared_parameters,
     profile_parameters,
     read_chapter,
@@ -286,6 +287,30 @@ def test_chapters_are_those_of_the_table_of_contents(book):
         read_chapter("# %% [markdown] Lost words\n# and others\n")
     with pytest.raises(ParameterError, match="2 cells"):
         declared_parameters(read_chapter(TEXT + TEXT))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("x = 1", "# One.\nx = 1  # it is\n\n# So.", True),
+        ("if x:\n    y", "if x:  # when\n    # then\n\n    y", True),
+        ("f(\n    1,\n)", "f(  # called\n    1,\n\n)", True),
+        ("x", "x;  # not shown", False),
+        ("x = '# a'", "x = '# b'", False),
+        ('"""a\n"""', '"""a\n\n"""', False),
+        ("if x:\n    y\nz", "if x:\n    y\n    z", False),
+        ("!ls # a", "!ls # b", False),
+        ("x = 1", "x = 1.0", False),
+    ],
+)
+def test_comments_of_a_cell_decide_nothing(one, other, same):
+    """But in the cell that declares parameters; a tag decides unless it only shows or hides."""
+    first, second = ({"source": source, "tags": []} for source in (one, other))
+    assert (computed_by(first) == computed_by(second)) == same
+    declares = [each | {"tags": ["parameters"]} for each in (first, second)]
+    assert computed_by(declares[0]) != computed_by(declares[1])
+    assert computed_by(first | {"tags": ["hide-input", "remove-output"]}) == computed_by(first)
+    assert computed_by(first | {"tags": ["raises-exception"]}) != computed_by(first)
 
 
 def test_profiles_without_a_file_or_with_an_empty_one(book):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 from throwaway import NUMBERS, Book, add_data, executed, make_book
 
 from lib.book.records import repository
@@ -120,11 +121,25 @@ def test_prose_edit_shows_without_execution(built):
     assert "Words say" in built.page("one")
 
 
+def test_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
+    """On its page, and in the notebook that is handed out; other pages are not read anew."""
+    built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
+    built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["hide-input"]\n# Twice.')
+    output = built.build()
+    assert executed(output) == 0
+    assert "0 added, 1 changed, 0 removed" in output
+    shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
+    assert "# Twice.\ndouble = 2 * base  # as said" in shown
+    assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
+    assert "Show the code (4 lines)" in shown
+    assert "double is 4.0" in shown
+    built.edit("book/one.py", "# {a, b} labels", "# {a, c} labels")  # which is no remark
+    assert built.stale() == ["one"]
+
+
 def test_code_edit_moves_every_page_that_quotes_the_chapter(built):
-    """And an edit of a cell's tags, in the other chapter, executes that one."""
     built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
-    built.edit("book/two.py", "# %%\nfrom lib", '# %% tags=["hide-input"]\nfrom lib')
-    assert executed(built.build()) == 2
+    assert executed(built.build()) == 1
     assert ">6.000</span>" in built.page("index")
     assert ">6.00</span>" in built.page("two")
     assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
