@@ -288,11 +288,12 @@ else:
 #
 # **Where IPW differs.** With cross-fitting the weights of one half err in the opposite direction to
 # those of the other, and the errors cancel: IPW then varies *less* than its standard error says.
-# With linear models and forests, rates nearer to the printed ones come out if the functions are
-# learned from *fresh* data; with the super learner these overshoot. Below, first
-# those of each half from a fresh sample of the size of the other half, then those of all points
-# from one fresh sample that is as large as the one evaluated, as if the functions had been trained
-# beforehand:
+# The authors' public code cross-fits, too, and gives rates near ours: .963 (linear) and .040
+# (forest), where .756 and .138 are printed. With linear models and forests, rates nearer to the
+# printed ones come out if the functions are learned from *fresh* data; with the super learner these
+# overshoot. Below, first those of each half from a fresh sample of the size of the other half, then
+# those of all points from one fresh sample that is as large as the one evaluated, as if the
+# functions had been trained beforehand:
 
 # %%
 fresh = dict.fromkeys(independent_learners, independent_repetitions)

@@ -342,8 +342,8 @@ chapter.table(
 #    \sqrt{\frac{2(n\rho^2 + 1)}{n^2\rho^2} \log\frac{\sqrt{n\rho^2 + 1}}{\alpha}} .
 # $$ (eq-sequence)
 #
-# $\rho > 0$ chooses the sample size at which it is tight. The slide's layout of this formula
-# differs: it has a variance where $\rho$ belongs, and nothing below.
+# $\rho > 0$ chooses the sample size at which it is tight. P4 we read as the slides of a talk; the
+# slide with this formula differs: it has a variance where $\rho$ belongs, and nothing below.
 
 # %%
 truth = studies.oracle_nuisances(drawn)

@@ -17,9 +17,10 @@
 # ## Coverage and selective accuracy
 #
 # A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
-# larger means accepted earlier. (P1 accepts below a threshold in its text and ranks by the largest
-# probability in its equations; one convention had to go.) With the threshold $\tau_c$ that accepts
-# a fraction $c$ of the points, the {term}`coverage`, the {term}`selective accuracy` is
+# larger means accepted earlier. (P1 accepts below a threshold in its text and in Eq. 11, and ranks
+# by the largest probability in Eq. 7, 14 and 15; one convention had to go.) With the threshold
+# $\tau_c$ that accepts a fraction $c$ of the points, the {term}`coverage`, the
+# {term}`selective accuracy` is
 #
 # $$
 # \begin{aligned}
@@ -233,17 +234,19 @@ chapter.values(
 chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 
 # %% [markdown]
-# P1's picture shows every private model wrong about the outlier. Here it is misclassified in
-# {value}`interplay.misclassified_least:.0%` to {value}`interplay.misclassified_most:.0%` of the
-# seeds: where the boundary falls is left to the noise and to where training began. The mean wrong
-# confidence is {value}`interplay.wrong_largest:.3f` at the largest private budget and
+# P1's picture shows every private model wrong about the outlier. Here it is
+# misclassified in {value}`interplay.misclassified_least:.0%` to
+# {value}`interplay.misclassified_most:.0%` of the seeds: where the boundary falls is left to the
+# noise and to where training began. The mean wrong confidence is
+# {value}`interplay.wrong_largest:.3f` at the largest private budget and
 # {value}`interplay.wrong_smallest:.3f` at the smallest. Its growth from budget to budget is at
 # least {value}`interplay.overall_z:.1f` standard errors over all seeds, and
 # {value}`interplay.aligned_z:.1f` among the seeds in which all private models are wrong, which is
-# P1's aligned utility (negative: it shrinks). Much depends on the learning rate, which P1 does not
-# give. At the smallest rate below nearly all private models are wrong, as in P1's picture, but
-# there their confidence *falls* as $\epsilon$ falls; it rises where they are wrong about half of
-# the time.
+# P1's aligned utility (negative: it shrinks). That decides nothing about P1: its private trainings
+# have a clipping norm of 10, these of 1. Much depends on the learning rate, which P1 does not give.
+# At the smallest rate below nearly all private models are wrong, as in P1's picture, but there
+# their confidence *falls* as $\epsilon$ falls; it rises where they are wrong about half of the
+# time.
 
 # %%
 sweep = stored_table(
@@ -278,8 +281,9 @@ for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "
 # budget counts the choice; nor does P1's. Deep ensembles and SelectiveNet share the budget among
 # their five models. As in P1, the loss has an {term}`entropy regularization` of 0.01, and
 # {term}`SAT` and {term}`deep gamblers` are ranked by their classifier's softmax response (own
-# scores: below). The page's training runs took {value}`interplay.trained_seconds:duration`, one
-# after another.
+# scores: below). After its burn-in SAT meets each point about five times (P1's a hundred), so that
+# its labels hardly move; SelectiveNet's gate is one linear unit. The page's training runs took
+# {value}`interplay.trained_seconds:duration`, one after another.
 #
 # On CIFAR-10 and GTSRB a search begins with three rates and goes on while an end is best. Where an
 # end of all is (a star in the table of rates), a better one may lie beyond. On Fashion-MNIST, at

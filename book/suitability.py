@@ -111,7 +111,8 @@ for text in notes:
 #   {value}`suitability.widest:g` {value}`suitability.widest_fpr:.0%` of them are called SUITABLE.
 # - *Does not quite hold.* That a drop of more than three points is never called suitable: over all
 #   shuffles there are {value}`suitability.n_worse_called_suitable` exceptions among
-#   {value}`suitability.n_worse:,` experiments, though none with the authors' seed.
+#   {value}`suitability.n_worse:,` experiments. (None with the authors' seed where it is set for
+#   each kind of fold; their notebook sets it once, for both, and then there are two.)
 # - *Caution.* A rate averaged over users is no bound for one of them:
 #   {value}`suitability.top_three_share:.0%` of the false positives come from three of the
 #   {value}`suitability.n_user_folds` pairs of a user fold and a model.

@@ -2,6 +2,8 @@
 
 ``python -m lib.book record [CHAPTER ...] --profile standard``: keep long runs' results, also of a
 chapter's other parameter files, as ``interplay.gtsrb``.
+
+``python -m lib.book judge``: write the verdicts of all records by the conditions as they stand.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from lib.book.chapters import (
     profile_parameters,
 )
 from lib.book.execute import USER_ERRORS, BuildError, execute_chapter, is_recorded
-from lib.book.records import read_records, run_name, write_record
+from lib.book.records import judge_records, read_records, run_name, write_record
 from lib.book.unchanged import NOTED, is_unchanged, state_of_sources
 from lib.book.words import duration_text
 from lib.runs import check_cluster
@@ -38,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     record = commands.add_parser("record", help="execute chapters and store their results")
     record.add_argument("chapters", nargs="*", help="all that have parameters, if none is named")
     record.add_argument("--profile", choices=PROFILES, default="standard")
-    for command in (build, record):
+    judge = commands.add_parser("judge", help="write the verdicts of all records anew")
+    for command in (build, record, judge):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     try:
@@ -47,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     if options.command == "build":
         return _build(options.book, options.profile)
+    if options.command == "judge":
+        return _judge(options.book)
     given = parameter_files(options.book, options.profile)
     known = dict.fromkeys([*chapter_files(options.book), *given])
     for name in options.chapters:
@@ -61,6 +66,17 @@ def _from_nothing(record: Mapping[str, Any]) -> float:
         return 0.0
     trained = record["values"].get("trained_seconds", 0.0)
     return max(record["seconds"], trained / record["hardware"]["cores"])
+
+
+def _judge(book: Path) -> int:
+    """Write what has another verdict now; values and all else stay as they are."""
+    try:
+        for path in judge_records(book):
+            print(path)
+    except USER_ERRORS as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _record(book: Path, names: list[str], profile: str) -> int:

@@ -2,7 +2,8 @@
 
 ``book/claims.yml`` lists every claim that a chapter checks. A verdict is always
 computed by comparing a number with bounds that stand in that file; for a random
-quantity, by comparing its interval.
+quantity, by comparing its interval. What a *paper* states, and which claims put it to the test, is
+in ``book/statements.yml``: :mod:`lib.book.statements`.
 """
 
 import itertools
@@ -21,13 +22,23 @@ from lib.data.untrusted import read_yaml
 
 REPRODUCED = "reproduced"
 REDUCED = "reproduced at reduced scale"
-NOT_REPRODUCED = "not reproduced"
-MISSED_REDUCED = "not reproduced at reduced scale"
+NOT_REPRODUCED = "not reproduced"  # at whatever scale: the reason says at which
 UNDECIDED = "undecided"
-NOT_RUN = "not run in this profile"
+NOT_COMPARABLE = "not comparable"  # a number of another network, data or training
+CANNOT = "cannot be checked"  # no data, the paper does not say, or no check of it could fail
 
-#: A miss, at whatever scale.
-MISSED = (NOT_REPRODUCED, MISSED_REDUCED)
+#: All that a verdict can be.
+WORDS = (REPRODUCED, REDUCED, NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE, CANNOT)
+
+#: Those that decide.
+DECIDED = (REPRODUCED, REDUCED, NOT_REPRODUCED)
+
+#: Parameters that say which network it is, and whose data. `datasets` is none of them: a run on
+#: several has its claims on each.
+NETWORK = ("models", "model", "pate_model")
+DATA = ("dataset", "images")
+#: How it was trained.
+TRAINING = ("epochs", "batch_size", "clipping_norm", "momentum", "checkpoint_every")
 
 #: Probability that chance refutes any of the claims that are judged by their range.
 _REFUTED = 0.05
@@ -86,6 +97,14 @@ class Claim:
     leeway : float, optional
         How far the value may be off for a reason that its interval leaves out (`why` says which):
         the interval decides when it is clear of the bound by more.
+    only_at : dict, optional
+        Parameter values without which the claim is not decided: settings that the paper prints, and
+        that cost nothing to keep.
+    cannot : str, optional
+        Why nobody can check it: the paper leaves out what is needed, or no value could refute it.
+        The value is shown, and not judged.
+    ours : bool
+        Whether the claim is this book's, not the paper's that it is about.
     fewest : int, optional
         With it the value decides, whose own error the bounds allow for (`why` says how); from fewer
         runs a hit is undecided.
@@ -101,8 +120,9 @@ class Claim:
     group : str, optional
         Claims of a group, such as the cells of one table, are shown together.
     full_scale : dict, optional
-        Parameter values at which the check has the paper's size. At any others it is
-        one at reduced scale.
+        Parameter values at which the check has the paper's size. At any others a trend is checked
+        at reduced scale; a number is not comparable if network, data or training are others. A
+        list allows any of its words where the run has a single one.
     revised : bool
         Whether the condition was changed after it had been evaluated; `why` says how.
     if_not : str, optional
@@ -135,6 +155,9 @@ class Claim:
     sd: float | None = None
     group: str | None = None
     full_scale: Mapping[str, Any] = field(default_factory=dict)
+    only_at: Mapping[str, Any] = field(default_factory=dict)
+    cannot: str = ""
+    ours: bool = False
     revised: bool = False
     if_not: str | None = None
 
@@ -147,6 +170,8 @@ class Claim:
     @property
     def criterion(self) -> str:
         """The pre-stated condition, in words."""
+        if self.cannot:
+            return "none"
         if self.in_range:
             return f"{self.reported:g} lies within the range over {self.fewest} {self.across}"
         bounds = [("at least", self.at_least), ("at most", self.at_most)]
@@ -198,7 +223,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
     Notes
     -----
     An entry with ``over``, a mapping of axes to lists of words, stands for one claim per
-    combination: ``{axis}`` in id, place, claim and short is replaced by the word, and ``reported``
+    combination: ``{axis}`` in id, place, claim, short and the words of full_scale is replaced by
+    the word, and ``reported``
     and ``sd`` are lists (of lists) in the order of the axes; so is ``tolerance``, or one number for
     all.  A combination whose reported value is null is left out.
     """
@@ -212,6 +238,7 @@ def _parsed(path: Path, text: str) -> Mapping[str, Claim]:
     except ValueError as error:
         raise ClaimError(f"{path} is no plain YAML: {error}") from None
     known = {f.name for f in fields(Claim)} - {"cells"}
+    flags = ("revised", "ours")
     needed = {"id", "paper", "chapter", "place", "claim", "kind", "why"}
     claims: dict[str, Claim] = {}
     for entry in (one for each in entries for one in _expanded(each, path)):
@@ -226,14 +253,17 @@ def _parsed(path: Path, text: str) -> Mapping[str, Claim]:
         _check_chance(claim, name)
         by_value = claim.tolerance is not None
         by_bound = claim.at_least is not None or claim.at_most is not None
-        if by_value == by_bound or (by_value and claim.reported is None):
+        if claim.cannot and (by_value or by_bound):
+            raise ClaimError(f"{name} cannot be checked: it can have no condition")
+        if not claim.cannot and (by_value == by_bound or (by_value and claim.reported is None)):
             raise ClaimError(
                 f"{name} needs either reported and tolerance, or at_least and/or at_most"
             )
         if claim.picture not in ("", *PICTURES):
             raise ClaimError(f"{name}: picture must be one of {', '.join(PICTURES)}")
-        if not isinstance(claim.revised, bool):
-            raise ClaimError(f"{name}: revised must be true or false, got {claim.revised!r}")
+        for flag in flags:
+            if not isinstance(given := getattr(claim, flag), bool):
+                raise ClaimError(f"{name}: {flag} must be true or false, got {given!r}")
         if claim.id in claims:
             raise ClaimError(f"{name} is listed twice")
         claims[claim.id] = claim
@@ -253,7 +283,7 @@ def _check_chance(claim: Claim, name: str) -> None:
     given = [key for key, value in ways.items() if value]
     if claim.kind == "exact" and (claim.across or given):
         raise ClaimError(f"{name} is exact: it can have no {', '.join(given) or 'across'}")
-    if claim.kind != "exact" and not claim.across:
+    if claim.kind != "exact" and not claim.across and not claim.cannot:
         raise ClaimError(f"{name} is of kind {claim.kind} and lacks across")
     for key in ("slack", "leeway"):
         beside = claim.tolerance is not None or claim.fewest
@@ -292,6 +322,9 @@ def _expanded(entry: Mapping[str, Any], path: Path) -> Iterator[dict[str, Any]]:
         one = {key: content for key, content in entry.items() if key != "over"}
         for key in {"id", "place", "claim", "short"} & set(one):
             one[key] = str(one[key]).format(**words)
+        if "full_scale" in one:
+            full = one["full_scale"].items()
+            one["full_scale"] = {k: v.format(**words) if isinstance(v, str) else v for k, v in full}
         yield one | numbers
 
 
@@ -301,30 +334,39 @@ def judge(
     """Compare what was found with a claim's pre-stated condition.
 
     A bare number decides about exact claims alone. `parameters`, those in effect, decide about the
-    scale; `shown` stands beside the reported value if it is not the value that decides.
+    scale, and whether a number can be compared at all; `shown` stands beside the reported value if
+    it is not the value that decides.
     """
     evidence = found if isinstance(found, Evidence) else None
     value = float(found if evidence is None else evidence.value)
     # A run with other parameters than the paper's is judged, and said to be smaller.
+    other = differing(claim.full_scale, parameters)
+    missing = differing(claim.only_at, parameters)
     reasons = [
         f"{name} = {parameters[name]!r} instead of {full!r}"
         if name in parameters
         else f"{name} (not recorded) instead of {full!r}"
-        for name, full in claim.full_scale.items()
-        if parameters.get(name) != full
+        for name, full in (missing | other).items()
     ]
-    smaller, finite = bool(reasons), math.isfinite(value)  # JSON has no word for the others
+    finite = math.isfinite(value)  # JSON has no word for the others
     if not finite:
         reasons.insert(0, f"the value is {value}")
-    # An exact number meets the condition or does not; of a random one its interval decides.
-    if claim.across is None:
-        hit = claim.holds(value)
+    if claim.cannot:
+        word, reasons = CANNOT, [claim.cannot]
+    elif _of_another(claim, other):
+        word = NOT_COMPARABLE
     else:
-        hit, lacking = _by_chance(claim, evidence) if finite else (None, "")
-        reasons += [lacking] if lacking else []
-    word = UNDECIDED
-    if hit is not None:
-        word = ((NOT_REPRODUCED, REPRODUCED), (MISSED_REDUCED, REDUCED))[smaller][hit]
+        # An exact number meets the condition or does not; of a random one its interval decides.
+        if missing:
+            hit = None
+        elif claim.across is None:
+            hit = claim.holds(value)
+        else:
+            hit, lacking = _by_chance(claim, evidence) if finite else (None, "")
+            reasons += [lacking] if lacking else []
+        word = UNDECIDED
+        if hit is not None:
+            word = (REDUCED if other else REPRODUCED) if hit else NOT_REPRODUCED
     interval = n = None
     if evidence is not None:
         ends, n = (evidence.low, evidence.high), evidence.n
@@ -332,6 +374,35 @@ def judge(
             interval = [float(end) if math.isfinite(end) else None for end in ends]
     reason = ", ".join(reasons)
     return Verdict(claim.id, word, value if finite else None, reason, shown, interval, n)
+
+
+def unsettled(claim: Claim, reason: str, parameters: Mapping[str, Any]) -> Verdict:
+    """The verdict on a claim for which a run has no number, and why.
+
+    A number of another network on the paper's data is not comparable, whoever has one.
+    """
+    other = differing(claim.full_scale, parameters)
+    here = not any(name in other for name in DATA)
+    word = NOT_COMPARABLE if here and _of_another(claim, other) and not claim.cannot else CANNOT
+    return Verdict(claim.id, word, None, claim.cannot or reason)
+
+
+def differing(full: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the paper's settings a run does not have; a list allows any of its words."""
+    return {
+        name: papers
+        for name, papers in full.items()
+        if (ours := parameters.get(name)) != papers
+        and not (isinstance(papers, list) and isinstance(ours, str) and ours in papers)
+    }
+
+
+def _of_another(claim: Claim, other: Iterable[str]) -> bool:
+    """Whether a number is that of another network, of other data or of another training.
+
+    A direction or an order may show at any scale; a number is of what it was measured on.
+    """
+    return claim.kind != "trend" and not {*NETWORK, *DATA, *TRAINING}.isdisjoint(other)
 
 
 def _by_chance(claim: Claim, evidence: Evidence | None) -> tuple[bool | None, str]:
@@ -381,15 +452,15 @@ def judged_anew(claims: Mapping[str, Claim], run: Mapping[str, Any]) -> dict[str
         claim, value = claims.get(kept["id"]), kept["value"]
         if claim is None:
             continue
+        scale = run.get("parameters", {}) | run.get("used", {})
         if value is None:
-            verdicts.append(dict(kept))
+            verdicts.append(unsettled(claim, kept["reason"], scale).as_dict())
             continue
         low, high = kept.get("interval") or (None, None)
         found = value
         if kept.get("n") is not None:
             ends = -math.inf if low is None else low, math.inf if high is None else high
             found = Evidence(value, *ends, kept["n"])
-        scale = run.get("parameters", {}) | run.get("used", {})
         new = judge(claim, found, scale, kept.get("shown"))
         verdicts.append(new.as_dict())
     return {**run, "verdicts": verdicts}

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
-from lib.book.claims import Claim
+from lib.book.claims import DATA, NETWORK, TRAINING, Claim, differing
 from lib.book.execute import Executed, shown_by
 from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
@@ -98,9 +98,22 @@ class Page:
 
     @cached_property
     def verdicts(self) -> dict[str, Settled]:
-        """The verdict on each claim, by the largest run that covers it, and which run that is."""
+        """The verdict on each claim, and which run it is of: see :func:`lib.book.render.settled`.
+
+        Where network, data or training matter, the run whose are the most like the paper's comes
+        first; else the largest.
+        """
         runs = {} if self.run is None else self.records
-        return {v["id"]: settled(v, of_claim(runs, v["id"])) for v in self.done.verdicts}
+        found = {}
+        for verdict in self.done.verdicts:
+            full = self.claims[verdict["id"]].full_scale
+            full = {name: full[name] for name in (*NETWORK, *DATA, *TRAINING) if name in full}
+            scales = {
+                name: run.get("parameters", {}) | run.get("used", {}) for name, run in runs.items()
+            }
+            order = sorted(by_size(runs), key=lambda name: len(differing(full, scales[name])))
+            found[verdict["id"]] = settled(verdict, of_claim(runs, verdict["id"]), order)
+        return found
 
     # ------------------------------------------------------------------ parts of the page
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib.book.claims import judged_anew, read_claims
 from lib.book.notebooks import given_value
 from lib.book.site import light_svg
 from lib.runs import hardware, write_atomic
@@ -107,6 +108,25 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
         for name, kept in executed.figures.items()
     }
     path = book / "records" / executed.profile / f"{name or executed.chapter}.json"
+    return _written(path, record)
+
+
+def judge_records(book: Path) -> list[Path]:
+    """Write the verdicts of all recorded runs by the conditions as they stand; what has changed.
+
+    Numbers and all else that a run found stay as they are.
+    """
+    claims = read_claims(book / "claims.yml")
+    written = []
+    for path in sorted(p for f in LARGEST_FIRST for p in (book / "records" / f).glob("*.json")):
+        record = _read(path)
+        anew = judged_anew(claims, record)
+        if anew != record:
+            written.append(_written(path, anew))
+    return written
+
+
+def _written(path: Path, record: Mapping[str, Any]) -> Path:
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import pandas as pd
 
 from lib.book.claims import (
-    MISSED,
-    MISSED_REDUCED,
+    CANNOT,
+    DECIDED,
+    NOT_COMPARABLE,
     NOT_REPRODUCED,
-    NOT_RUN,
     REDUCED,
     REPRODUCED,
     UNDECIDED,
+    WORDS,
     Claim,
 )
 from lib.book.columns import MANY, SHORT, breakable, columns_of, joined
@@ -40,13 +41,13 @@ PAPERS = {
     "P5": "Malek Esmaeili et al., Antipodes of Label Differential Privacy",
 }
 
-_MARKS = {
+MARKS = {
     REPRODUCED: ("yes", "✓"),
     REDUCED: ("reduced", "◐"),
     NOT_REPRODUCED: ("no", "✗"),
-    MISSED_REDUCED: ("no-reduced", "✗"),
     UNDECIDED: ("undecided", "?"),
-    NOT_RUN: ("not-run", "–"),
+    NOT_COMPARABLE: ("not-comparable", "≠"),
+    CANNOT: ("cannot", "–"),
 }
 
 
@@ -87,11 +88,11 @@ def table_html(
     )
     many = " many" * (len(columns) > MANY)
     if len(frame) > longest:
-        table = _scrolling(caption or "table", head, body, also=many) + download
+        table = scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
         return folded(f"{caption or 'Table'} ({rows})", table, "companion-rows")
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return _scrolling(caption or "table", head, body, title, many) + download
+    return scrolling(caption or "table", head, body, title, many) + download
 
 
 def folded(summary: str, content: str, kind: str) -> str:
@@ -99,7 +100,7 @@ def folded(summary: str, content: str, kind: str) -> str:
     return f"<details class='{kind}'><summary>{html.escape(summary)}</summary>{content}</details>"
 
 
-def _scrolling(label: str, head: str, body: str, title: str = "", also: str = "") -> str:
+def scrolling(label: str, head: str, body: str, title: str = "", also: str = "") -> str:
     """A table, given as HTML of its cells, in a box that scrolls sideways by itself."""
     return (
         "<div class='companion-scroll' role='region' tabindex='0' "
@@ -108,7 +109,8 @@ def _scrolling(label: str, head: str, body: str, title: str = "", also: str = ""
     )
 
 
-def _heads(names: Iterable[str]) -> str:
+def heads(names: Iterable[str]) -> str:
+    """Cells of a table's head, of names that are HTML."""
     return "".join(f"<th scope='col'>{name}</th>" for name in names)
 
 
@@ -197,8 +199,9 @@ def _value(found: Found, unit: str) -> str:
     return html.escape(number_text(found["value"] if shown is None else shown, unit))
 
 
-def _mark(verdict: str) -> str:
-    kind, mark = _MARKS[verdict]
+def mark_html(verdict: str) -> str:
+    """Mark of a verdict, with its words for who does not see it."""
+    kind, mark = MARKS[verdict]
     said = f"role='img' aria-label='{verdict}' title='{verdict}'"
     return f"<span class='mark-{kind}' {said}>{mark}</span>"
 
@@ -215,8 +218,9 @@ def _interval(found: Found) -> str:
     return f" <span class='claim-interval'>[{low}, {high}]</span>"
 
 
-def _chip(verdict: str) -> str:
-    kind, mark = _MARKS[verdict]
+def chip(verdict: str) -> str:
+    """Mark and words of a verdict, coloured."""
+    kind, mark = MARKS[verdict]
     return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
 
 
@@ -237,25 +241,27 @@ class Settled:
 THIS_BUILD = "this build"
 
 
-def settled(verdict: Found, recorded: Runs) -> Settled:
-    """The verdict of the largest recorded run that covers a claim, else of this build.
+def settled(verdict: Found, recorded: Runs, order: Iterable[str] = ()) -> Settled:
+    """The verdict of the first recorded run that has a number for a claim, else of this build.
 
-    A record that decides nothing, since it kept no interval, gives way to a build that does. Where
-    neither covers the claim, the largest recorded run says why.
+    The first of an `order`, or else the largest. A run that decides nothing, since it kept no
+    interval or is a single training, gives way to one that does. Where none has a number, the first
+    recorded run says why.
     """
-    decided = verdict["verdict"] not in (NOT_RUN, UNDECIDED)
-    known = {name: recorded[name] for name in by_size(recorded) if recorded[name]}
-    for name, found in known.items():
-        if found["verdict"] == NOT_RUN:
-            continue
-        if found["verdict"] == UNDECIDED and not found.get("interval") and decided:
-            continue
-        others = (run_words(other) for other, of in known.items() if _differ(found, of))
-        return Settled(found, run_words(name), tuple(others))
-    if known and verdict["verdict"] == NOT_RUN:
-        name, found = next(iter(known.items()))
-        return Settled(found, run_words(name))
-    return Settled(verdict, THIS_BUILD)
+    known = {name: recorded[name] for name in order or by_size(recorded) if recorded[name]}
+    every = {run_words(name): found for name, found in known.items()} | {THIS_BUILD: verdict}
+    run = min(every, key=lambda name: _lacking(every[name]))  # the first of the best
+    others = (n for n, of in every.items() if n != THIS_BUILD and _differ(every[run], of))
+    return Settled(every[run], run, tuple(others) if run != THIS_BUILD else ())
+
+
+def _lacking(found: Found) -> int:
+    """What a run lacks to settle a claim: nothing, an interval, its number, or all."""
+    if found["value"] is None:
+        return 3 if found["verdict"] == CANNOT else 2
+    bare = not found.get("interval")
+    alone = found.get("n") is not None and found["n"] < 2
+    return int(bare and (alone or found["verdict"] == UNDECIDED))
 
 
 def _elsewhere(of: Settled, here: str) -> str:
@@ -266,17 +272,19 @@ def _elsewhere(of: Settled, here: str) -> str:
 def claim_html(claim: Claim, of: Settled, here: str = "") -> str:
     """A verdict on a line, on a page of the run `here`; the rest opens beneath it."""
     found = of.found
-    kind, _ = _MARKS[of.verdict]
+    kind, _ = MARKS[of.verdict]
     ours = f"ours {_value(found, claim.unit)}"
     if claim.measures:
         ours = f"{html.escape(claim.measures)}: {_value(found, claim.unit)}"
     paper = "" if claim.reported is None else f"paper {_reported(claim)} | "
-    values = "not run" if of.verdict == NOT_RUN else paper + ours + _elsewhere(of, here)
+    values = paper + ours + _elsewhere(of, here)
+    if found["value"] is None:
+        values = f"{paper}{_reason(found)}"
     return (
         f"<details class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
-        f"<summary>{_mark(of.verdict)} <span class='claim-words'>{_words(claim)}</span> "
+        f"<summary>{mark_html(of.verdict)} <span class='claim-words'>{words(claim)}</span> "
         f"<span class='claim-values'>{values}</span></summary>"
-        f"<p class='claim-head'>{_chip(of.verdict)} {claim.paper}, "
+        f"<p class='claim-head'>{chip(of.verdict)} {whose(claim)}, "
         f"{html.escape(claim.place)}</p>{_details(claim, of)}</details>"
     )
 
@@ -287,40 +295,42 @@ def verdict_text(claim: Claim, found: Found) -> str:
     value = found["reason"] if ours is None else f"ours {number_text(ours, claim.unit)}"
     if claim.reported is not None:
         value = f"paper {number_text(claim.reported, claim.unit)}, {value}"
-    _, mark = _MARKS[found["verdict"]]
+    _, mark = MARKS[found["verdict"]]
     return f"{mark} {claim.id}: {found['verdict']}: {claim.short or claim.claim} ({value})"
 
 
 def verdicts_html(claims: Sequence[Claim], verdicts: Mapping[str, Settled], here: str = "") -> str:
     """Table of several verdicts on a page of the run `here`, folded where it is long."""
-    rows = "".join(_row(claim, verdicts[claim.id], here=here) for claim in claims)
-    table = _scrolling("Verdicts", _heads(_HEAD), rows, also=" companion-ledger")
+    rows = "".join(row_html(claim, verdicts[claim.id], here=here) for claim in claims)
+    table = scrolling("Verdicts", heads(HEAD), rows, also=" companion-ledger")
     if len(claims) <= LONGEST:
         return table
     counts = counts_text(verdicts[claim.id] for claim in claims)
     return folded(f"{len(claims)} verdicts: {counts}", table, "companion-cells")
 
 
-_HEAD = ("Verdict", "Claim", "Paper", "Ours")
+HEAD = ("Verdict", "Claim", "Paper", "Ours")
 
 
-def _row(claim: Claim, of: Settled, address: str = "", here: str = "") -> str:
+def row_html(claim: Claim, of: Settled, address: str = "", here: str = "") -> str:
     """A claim in a table of verdicts; its verdict leads to an `address` where there is one."""
-    chip = _chip(of.verdict)
-    chip = f"<a href='{address}'>{chip}</a>" if address else chip
+    verdict = chip(of.verdict)
+    verdict = f"<a href='{address}'>{verdict}</a>" if address else verdict
     place = claim.place[:1].upper() + claim.place[1:]
     measured = f"{html.escape(claim.measures)}: " if claim.measures else ""
     return (
-        f"<tr id='claim-{html.escape(claim.id)}'><td>{chip}</td><td><details class='claim-more'>"
-        f"<summary>{_words(claim)} <span class='claim-why'>{html.escape(place)}"
-        f"{'*' * claim.revised}</span></summary>{_details(claim, of)}</details></td>"
+        f"<tr id='claim-{html.escape(claim.id)}'><td>{verdict}</td><td><details class='claim-more'>"
+        f"<summary>{words(claim)} <span class='claim-why'>"
+        f"{f'{_REVISED}. ' * claim.revised}{html.escape(place)}"
+        f"</span></summary>{_details(claim, of)}</details></td>"
         f"<td class='number' data-name='Paper'>{_reported(claim)}</td>"
         f"<td class='value' data-name='Ours'>{measured}{_value(of.found, claim.unit)}"
         f"{_interval(of.found)}{_elsewhere(of, here)}</td></tr>"
     )
 
 
-def _words(claim: Claim) -> str:
+def words(claim: Claim) -> str:
+    """A claim on a line."""
     return html.escape(claim.short or claim.claim)
 
 
@@ -337,8 +347,9 @@ def _details(claim: Claim, of: Settled) -> str:
     remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, of))
     source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
     return (
+        f"{f'<p><strong>{_REVISED}.</strong></p>' * claim.revised}"
         f"<p>{html.escape(claim.claim)}</p>{remarks}<dl>{facts}</dl><p class='claim-why'>"
-        f"Condition{_REVISED * claim.revised}: {html.escape(powers(claim.criterion))}. "
+        f"Condition: {html.escape(powers(claim.criterion))}. "
         f"{html.escape(claim.why)}{source} <code>{html.escape(claim.id)}</code></p>"
     )
 
@@ -348,13 +359,19 @@ def run_words(name: str) -> str:
     return f"recorded run ({name})"
 
 
-_REVISED = " (changed after its first evaluation)"
+#: What is said first of a condition that is not of before the first look.
+_REVISED = "Condition changed after the numbers were known"
+
+
+def whose(claim: Claim) -> str:
+    """The paper that claims it, or this book on that paper."""
+    return f"this book, on {claim.paper}" if claim.ours else claim.paper
 
 
 def _remarks(claim: Claim, of: Settled) -> list[str]:
     """What has to be said beside a verdict: its scale, what is behind a miss, other verdicts."""
     said = [f"{_reason(of.found)}."] if of.found["reason"] else []
-    if of.verdict in MISSED and claim.if_not:
+    if of.verdict in (NOT_REPRODUCED, NOT_COMPARABLE) and claim.if_not:
         said.append(html.escape(claim.if_not.strip()))
     return said + [f"<strong>The {name} says otherwise.</strong>" for name in of.otherwise]
 
@@ -366,9 +383,9 @@ def _reason(found: Found) -> str:
 
 def _differ(one: Found, other: Found | None) -> bool:
     """Whether two runs disagree about the condition, both having decided."""
-    if other is None or {one["verdict"], other["verdict"]} & {NOT_RUN, UNDECIDED}:
+    if other is None or not {one["verdict"], other["verdict"]} <= {*DECIDED}:
         return False
-    return (one["verdict"] in MISSED) != (other["verdict"] in MISSED)
+    return (one["verdict"] == NOT_REPRODUCED) != (other["verdict"] == NOT_REPRODUCED)
 
 
 def cells_html(
@@ -380,13 +397,14 @@ def cells_html(
     here = here or runs.most_common(1)[0][0]
     rows = "".join(_cell_row(c, each, here) for c, each in zip(claims, of, strict=True))
     other = " Ours are of the " + html.escape(here) + " where no other run is named."
-    missed = [c for c in claims if verdicts[c.id].verdict in MISSED]
+    missed = [c for c in claims if verdicts[c.id].verdict == NOT_REPRODUCED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
     content = (
-        f"<p>Condition{_REVISED * claims[0].revised}: {html.escape(claims[0].criterion)}. "
+        f"{f'<p><strong>{_REVISED}.</strong></p>' * claims[0].revised}"
+        f"<p>Condition: {html.escape(claims[0].criterion)}. "
         f"{html.escape(claims[0].why)}{other * (set(runs) > {here})}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
-        f"{_scrolling(caption, _heads(('Cell', 'Paper', 'Ours', 'Verdict')), rows)}"
+        f"{scrolling(caption, heads(('Cell', 'Paper', 'Ours', 'Verdict')), rows)}"
     )
     return folded(f"{caption}: {counts_text(of)}", content, "companion-cells")
 
@@ -397,121 +415,14 @@ def _cell_row(claim: Claim, of: Settled, here: str) -> str:
         f"<tr id='claim-{html.escape(claim.id)}'><td>{html.escape(claim.place)}</td>"
         f"<td class='number'>{_reported(claim)}</td><td class='number'>"
         f"{_value(of.found, claim.unit)}{_interval(of.found)}{_elsewhere(of, here)}</td>"
-        f"<td>{_chip(of.verdict)}{reason}</td></tr>"
+        f"<td>{chip(of.verdict)}{reason}</td></tr>"
     )
-
-
-def _counts(verdicts: Iterable[Settled]) -> dict[str, int]:
-    """How many verdicts there are of each kind, also of those that are none."""
-    count = Counter(of.verdict for of in verdicts)
-    return {verdict: count[verdict] for verdict in _MARKS}
 
 
 def counts_text(verdicts: Iterable[Settled]) -> str:
     """How many verdicts there are of each kind, in words."""
-    return ", ".join(f"{n} {verdict}" for verdict, n in _counts(verdicts).items() if n)
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """All claims, the verdicts on them by id, addresses of pages."""
-
-    claims: Mapping[str, Claim]
-    verdicts: Mapping[str, Settled]
-    addresses: Mapping[str, str]
-
-    def address(self, claim: Claim) -> str:
-        """Where a claim's verdict is shown."""
-        return f"{self.addresses[claim.chapter]}#claim-{html.escape(claim.id)}"
-
-
-def ledger_html(ledger: Ledger) -> str:
-    """All claims and their verdicts, by paper: a grid, and tables that it leads to."""
-    claims = ledger.claims
-    if not claims:
-        return "<p>The ledger is empty.</p>"
-    parts = [_summary(ledger)]
-    for paper, title in PAPERS.items():
-        of_paper = [c for c in claims.values() if c.paper == paper]
-        if not of_paper:
-            continue
-        parts.append(f"<h2 id='{paper.lower()}'>{paper}: {html.escape(title)}</h2>")
-        parts.append(_grid(ledger, of_paper))
-        single = [c for c in of_paper if c.group is None]
-        rows = "".join(_row(c, ledger.verdicts[c.id], ledger.address(c)) for c in single)
-        if single:
-            counts = counts_text(ledger.verdicts[c.id] for c in single)
-            table = _scrolling(f"Claims of {paper}", _heads(_HEAD), rows, also=" companion-ledger")
-            parts.append(folded(f"Claims one by one: {counts}", table, "companion-cells"))
-        for group in dict.fromkeys(c.group for c in of_paper if c.group):
-            of_group = [c for c in of_paper if c.group == group]
-            parts.append(cells_html(of_group, ledger.verdicts, group))
-    return "".join(parts)
-
-
-def _grid(ledger: Ledger, claims: Iterable[Claim]) -> str:
-    """A square for each claim with the mark of its verdict; it leads to the claim's row."""
-    squares = []
-    for claim in claims:
-        verdict = ledger.verdicts[claim.id].verdict
-        kind, mark = _MARKS[verdict]
-        said = f"{html.escape(claim.place)}: {_words(claim)}: {verdict}"
-        squares.append(
-            f"<li><a class='verdict-{kind}' href='#claim-{html.escape(claim.id)}' "
-            f"title='{said}' aria-label='{said}'>{mark}</a></li>"
-        )
-    return f"<ul class='companion-grid'>{''.join(squares)}</ul>"
-
-
-def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
-    """Mark of a claim within a sentence; it leads to the place that decided it."""
-    of = ledger.verdicts[claim.id]
-    kind, mark = _MARKS[of.verdict]
-    said = f"{claim.paper}, {claim.place}: {of.verdict} ({of.run}). {claim.claim}"
-    said = html.escape(said)
-    return (
-        f"<a class='claim-mark mark-{kind}' href='{ledger.address(claim)}' "
-        f"title='{said}' aria-label='{said}'>{mark}</a>"
-    )
-
-
-def tally_html(ledger: Ledger, paper: str) -> str:
-    """How many claims of a paper stand in the largest run there is, and which do not."""
-    if paper not in PAPERS:
-        raise ValueError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}")
-    claims = [c for c in ledger.claims.values() if c.paper == paper]
-    verdicts = [ledger.verdicts[claim.id] for claim in claims]
-    recorded = sum(of.run != THIS_BUILD for of in verdicts)
-    counts = _counts(verdicts)
-    chips = " ".join(f"<li>{_chip(verdict)}: {n}</li>" for verdict, n in counts.items() if n)
-    missed = [claim for claim in claims if ledger.verdicts[claim.id].verdict in MISSED]
-    rows = "".join(_missed_row(c, ledger.verdicts[c.id].found, ledger.address(c)) for c in missed)
-    verb = "is" if len(missed) == 1 else "are"
-    listed = (
-        f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced, "
-        f"{counts[MISSED_REDUCED]} at reduced scale</summary><ul>{rows}</ul></details>"
-    )
-    return (
-        f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
-        f"<p>Of {len(claims)} conditions, {recorded} by a recorded run. "
-        f"<a href='{ledger.addresses[_LEDGER]}#{paper.lower()}'>All of them in the ledger</a></p>"
-        f"{listed if missed else ''}</div>"
-    )
-
-
-#: The page that has the ledger.
-_LEDGER = "reproduces"
-
-
-def _missed_row(claim: Claim, found: Found, address: str) -> str:
-    value = f"{_value(found, claim.unit)}; {html.escape(powers(claim.criterion))}"
-    if found["reason"]:
-        value += f"; {html.escape(scale_text(found['reason']))}"
-    place = claim.place[:1].upper() + claim.place[1:]
-    return (
-        f"<li><a href='{address}'>{html.escape(place)}</a>: "
-        f"{html.escape(claim.claim)} Found: {value}.</li>"
-    )
+    count = Counter(of.verdict for of in verdicts)
+    return ", ".join(f"{count[word]} {word}" for word in WORDS if count[word])
 
 
 def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | None]:
@@ -520,16 +431,3 @@ def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | N
         profile: next((v for v in run["verdicts"] if v["id"] == claim_id), None)
         for profile, run in records.items()
     }
-
-
-def _summary(ledger: Ledger) -> str:
-    claims = ledger.claims
-    recorded = sum(ledger.verdicts[i].run != THIS_BUILD for i in claims)
-    counts = _counts(ledger.verdicts[i] for i in claims)
-    items = "".join(f"<li>{_chip(v)}: {n}</li>" for v, n in counts.items())
-    revised = sum(c.revised for c in claims.values())
-    return (
-        f"<ul class='companion-counts'>{items}</ul><p>{len(claims)} conditions, each by the "
-        f"largest run that covers it: {recorded} by a recorded one. {revised} were changed after "
-        "they had first been evaluated; an asterisk marks them.</p>"
-    )

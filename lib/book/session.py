@@ -14,7 +14,7 @@ from IPython.display import display
 
 import lib
 from lib.book.chapters import book_of, chapter_files, declared_parameters, read_chapter, reproducing
-from lib.book.claims import NOT_RUN, Claim, ClaimError, Verdict, judge, read_claims
+from lib.book.claims import Claim, ClaimError, Verdict, judge, read_claims, unsettled
 from lib.book.evidence import Evidence
 from lib.book.execute import (
     CELLS_MIME,
@@ -391,14 +391,14 @@ class Chapter:
         if set(ids) != set(found) or not ids:
             odd = sorted(set(ids) ^ set(found)) or [group]
             raise ClaimError(f"the claims of group {group!r} are not those found: {odd[0]!r}")
-        verdicts = []
+        verdicts, scale = [], self.parameters | self._used
         for claim_id in ids:
             claim, value = self._take(claim_id), found[claim_id]
             if isinstance(value, str):
-                verdicts.append(Verdict(claim.id, NOT_RUN, None, value))
+                verdicts.append(unsettled(claim, value, scale))
                 continue
             decides, shown = value if isinstance(value, tuple) else (value, value.value)
-            verdicts.append(judge(claim, decides, self.parameters | self._used, float(shown)))
+            verdicts.append(judge(claim, decides, scale, float(shown)))
         lines = [verdict_text(self._claims[v.id], v.as_dict()) for v in verdicts]
         text = "\n".join([f"{caption}:", *lines])
         _display({"text/plain": text, CELLS_MIME: {"ids": ids, "caption": caption}})
@@ -418,7 +418,7 @@ class Chapter:
         """
         for claim_id in claim_ids:
             claim = self._take(claim_id)
-            self._show(claim, Verdict(claim.id, NOT_RUN, None, reason))
+            self._show(claim, unsettled(claim, reason, self.parameters | self._used))
 
     def settle(
         self,

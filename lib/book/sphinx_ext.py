@@ -29,6 +29,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
     executed_notebook,
     quoted_figures,
@@ -39,15 +40,7 @@ from lib.book.notebooks import (
 )
 from lib.book.pages import Page, larger_runs
 from lib.book.records import git_output, read_records, repository
-from lib.book.render import (
-    Ledger,
-    above_html,
-    claim_mark_html,
-    code_spans,
-    ledger_html,
-    picture_html,
-    tally_html,
-)
+from lib.book.render import above_html, code_spans, picture_html
 from lib.book.site import (
     MOVED,
     colab_cell,
@@ -67,6 +60,7 @@ from lib.book.site import (
     with_arxiv,
     with_cards,
 )
+from lib.book.statements import read_settings, read_statements
 from lib.book.unchanged import forget, is_damaged, leave_note, state_of_pages, state_of_writers
 from lib.book.words import formatted
 from lib.runs import fingerprint
@@ -241,12 +235,12 @@ def _result(env: Any, name: str) -> str:
 
 
 def _ledger(env: Any) -> str:
-    """All claims and the verdicts on them."""
+    """All statements and claims, and the verdicts on them."""
     return ledger_html(_evidence(env.app, env.docname))
 
 
 def _tally(env: Any, paper: str) -> str:
-    """How many claims of a paper stand, and which do not."""
+    """How many statements of a paper stand, and which do not."""
     return tally_html(_evidence(env.app, env.docname), paper)
 
 
@@ -270,10 +264,12 @@ def _claim(env: Any, name: str) -> nodes.Node:
 
 
 def _evidence(app: Sphinx, docname: str) -> Ledger:
-    """All claims, with addresses as seen from a page."""
+    """All statements and claims, with addresses as seen from a page."""
     pages: dict[str, Page] = app.companion_pages
     verdicts = {i: of for page in pages.values() for i, of in page.verdicts.items()}
-    return Ledger(app.companion_claims, verdicts, _addresses(app, docname))
+    runs = {name: runs_of_page(page) for name, page in pages.items()}
+    of = app.companion_statements, app.companion_claims, verdicts, _addresses(app, docname), runs
+    return Ledger(*of, *app.companion_settings)
 
 
 class CloneDirective(SphinxDirective):
@@ -352,6 +348,8 @@ def _execute(app: Sphinx) -> None:
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
+        app.companion_statements = read_statements(book / "statements.yml", claims)
+        app.companion_settings = read_settings(book / "settings.yml")
         values, figures = quoted_values(book), quoted_figures(book)
         build = _shows_build()
         files = chapter_files(book)
@@ -393,6 +391,8 @@ def _outdated(app: Sphinx, env: Any, added: set, changed: set, removed: set) -> 
                 for name, page in app.companion_pages.items()
             },
             "claims": [repr(claim) for claim in app.companion_claims.values()],
+            "statements": [repr(each) for each in app.companion_statements.values()],
+            "settings": repr(app.companion_settings),
             "records": {
                 name: [page.records, page.name] for name, page in app.companion_pages.items()
             },

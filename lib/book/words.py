@@ -87,6 +87,8 @@ _KNOWN = {
     "p3_cnn": "P3's CNN",
     "resnet18": "a ResNet-18",
     "wide_resnet": "a wide ResNet",
+    "wide-resnet18": "a wide ResNet-18",
+    "vgg16": "VGG-16",
     "roberta": "RoBERTa",
     "forest": "random forests",
     "super": "super learners",
@@ -121,6 +123,11 @@ SETTINGS = {
     "margin": "margin",
     "alpha": "level",
     "cheat_margin": "margin of the cheats",
+    "batch_size": "batch size",
+    "clipping_norm": "clipping norm",
+    "outlier_clipping_norm": "clipping norm",
+    "momentum": "momentum",
+    "checkpoint_every": "batches between checkpoints:",
     "power_learner": "learners for the power:",
     "positivity_learner": "learners for positivity:",
 }
@@ -181,9 +188,8 @@ def _what(here: dict[str, Any], full: dict[str, Any]) -> str:
 
 def _named(value: Any) -> str:
     each = value if isinstance(value, list) else [value]
-    return " and ".join(
-        "what was not recorded" if v is None else _KNOWN.get(v, str(v)) for v in each
-    )
+    words = ["what was not recorded" if v is None else _KNOWN.get(v, str(v)) for v in each]
+    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _difference(name: str, ours: Any, papers: Any) -> str:

@@ -124,7 +124,7 @@ def test_search_finds_pages(browser, address, term, page):
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("page", "links"),
-    [("reproduces", r"<a [^>]*href='([^']+#claim-[^']+)'"),
+    [("reproduces", r"<a [^>]*href='([^']*#(?:claim|statement)-[^']+)'"),
      ("papers", r"class='claim-mark mark-[\w-]+' href='([^']+)'")],
 )  # fmt: skip
 def test_links_to_claims_lead_to_verdicts(address, page, links):
@@ -138,7 +138,7 @@ def test_links_to_claims_lead_to_verdicts(address, page, links):
 
 @pytest.mark.data
 def test_the_ledger_can_be_filtered(browser, address):
-    rows = ".companion-ledger tbody tr, details.companion-cells tbody tr"
+    rows = "tr.statement"
     shown = (
         f"() => [...document.querySelectorAll('{rows}')].filter(r => r.checkVisibility())"
         ".map(r => [r.textContent, (r.querySelector('.verdict') || {}).textContent])"
@@ -147,21 +147,21 @@ def test_the_ledger_can_be_filtered(browser, address):
     page.goto(f"{address}/reproduces.html")
     total = page.locator(rows).count()
     said = page.locator(".companion-filter output")
-    assert said.text_content() == f"{total} claims"
+    assert said.text_content() == f"{total} statements"
     at_first = page.evaluate(shown)
     page.get_by_label("Verdict").select_option("no")
     missed = page.evaluate(shown)
     assert 0 < len(missed) < total
-    assert said.text_content() == f"{len(missed)} of {total} claims"
+    assert said.text_content() == f"{len(missed)} of {total} statements"
     assert all("not reproduced" in verdict for _, verdict in missed)
-    page.get_by_label("Words in the claim").fill("rectangle zyzzyva")
+    page.get_by_label("Words in the statement").fill("rectangle zyzzyva")
     assert page.evaluate(shown) == []
-    page.get_by_label("Words in the claim").fill("rectangle")
+    page.get_by_label("Words in the statement").fill("rectangle")
     few = page.evaluate(shown)
     assert 0 < len(few) < len(missed)
     assert all("rectangle" in text.lower() for text, _ in few)
     page.get_by_label("Verdict").select_option("")
-    page.get_by_label("Words in the claim").fill("")
+    page.get_by_label("Words in the statement").fill("")
     assert page.evaluate(shown) == at_first
     page.close()
 

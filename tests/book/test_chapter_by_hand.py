@@ -208,7 +208,7 @@ def test_claims_are_settled_once_and_known(chapter, capsys):
     chapter.not_run(["T-2"], "no time")
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("✓ T-1: reproduced")
-    assert second.startswith("– T-2: not run")
+    assert second.startswith("– T-2: cannot be checked")
 
 
 def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
@@ -218,7 +218,7 @@ def test_claims_of_a_prefix_are_settled_together_or_not_at_all(chapter, capsys):
     chapter.settle("T-1", lambda: {"": 4.0})
     chapter.settle("T-2", lambda: 1 / 0, unless="no time")  # not computed
     found = [line.split(": ")[:2] for line in capsys.readouterr().out.splitlines()]
-    assert found == [["✓ T-1", "reproduced"], ["– T-2", "not run in this profile"]]
+    assert found == [["✓ T-1", "reproduced"], ["– T-2", "cannot be checked"]]
 
 
 def test_what_stands_in_for_a_parameter_decides_about_the_scale(book):
@@ -239,7 +239,7 @@ def test_cells_of_a_group(chapter, shown):
     found = chapter.check_cells("G", {"G-2": "no data", "G-1": (sure, 7.1)}, "Cells")
     assert [(v.id, v.verdict, v.value, v.shown) for v in found] == [
         ("G-1", "reproduced", 0.01, 7.1),
-        ("G-2", "not run in this profile", None, None),
+        ("G-2", "cannot be checked", None, None),
     ]
     assert len(shown[0]["text/plain"].splitlines()) == 3
     assert [bundle[VERDICT_MIME]["id"] for bundle in shown[1:]] == ["G-1", "G-2"]

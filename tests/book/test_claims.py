@@ -8,25 +8,30 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from lib.book import render
+from lib.book import ledger, render
 from lib.book.claims import (
-    MISSED_REDUCED,
+    CANNOT,
+    DECIDED,
+    NOT_COMPARABLE,
     NOT_REPRODUCED,
-    NOT_RUN,
     REDUCED,
     REPRODUCED,
     UNDECIDED,
+    WORDS,
     Claim,
     ClaimError,
     audit_verdicts,
     judge,
     judged_anew,
     read_claims,
+    unsettled,
 )
 from lib.book.evidence import Evidence, runs
+from lib.book.ledger import Ledger
 from lib.book.pages import Page
-from lib.book.render import Ledger, of_claim, settled
+from lib.book.render import of_claim, settled
 from lib.book.sphinx_ext import _value
+from lib.book.statements import Statement
 from lib.book.words import NAMED, number_text, scale_text
 
 BASE = {
@@ -52,22 +57,26 @@ def found(claim, value, parameters=None, shown=None) -> dict:
 
 
 def ledger_of(claims, verdicts, runs=None) -> Ledger:
-    """Claims with the verdicts of a build and of recorded runs of the chapter `one`."""
+    """A statement for each claim, with verdicts of a build and of records of the chapter `one`."""
     of = {i: settled(v, of_claim(runs or {}, i)) for i, v in verdicts.items()}
-    return Ledger(claims, of, ADDRESSES)
+    stated = {
+        i: Statement(f"S-{i}", c.paper, c.place, "finding", f"Says {i}.", ("one",), (i,))
+        for i, c in claims.items()
+    }
+    return Ledger(stated, claims, of, ADDRESSES)
 
 
 def ledger_html(*parts):
-    return render.ledger_html(ledger_of(*parts))
+    return ledger.ledger_html(ledger_of(*parts))
 
 
 def tally(*parts):
-    return render.tally_html(ledger_of(*parts), "P2")
+    return ledger.tally_html(ledger_of(*parts), "P2")
 
 
 def mark(claim, verdict, **runs):
     kept = {name: {"verdicts": [{"id": "A", **run}]} for name, run in runs.items()}
-    return render.claim_mark_html(ledger_of({"A": claim}, {"A": verdict}, kept), claim)
+    return ledger.claim_mark_html(ledger_of({"A": claim}, {"A": verdict}, kept), claim)
 
 
 def claim_html(claim, verdict, records=None):
@@ -110,7 +119,7 @@ def test_scale_follows_from_the_parameters():
         (1, full, REPRODUCED),
         (-1, full, NOT_REPRODUCED),
         (1, few, REDUCED),
-        (-1, few, MISSED_REDUCED),
+        (-1, few, NOT_REPRODUCED),
     ):
         verdict = judge(claim, value, parameters)
         reason = "seeds = [0] instead of [0, 1, 2]" if parameters is few else ""
@@ -136,6 +145,8 @@ def test_scale_follows_from_the_parameters():
         ({**BASE, **CHANCE, "fewest": 1}, "fewest"),
         ({**BASE, **CHANCE, "fewest": 20, "in_range": True}, "in_range"),
         ({k: v for k, v in BASE.items() if k != "why"}, "lacks why"),
+        ({**BASE, "at_least": 0, "cannot": "no counts"}, "can have no condition"),
+        ({**BASE, "at_least": 0, "ours": "yes"}, "ours must be true or false"),
     ],
 )  # fmt: skip
 def test_bad_entries(tmp_path, changes, message):
@@ -181,7 +192,7 @@ def test_a_cell_names_its_run_where_that_is_not_the_one_of_most():
     claims = [make(id=i, group="Table 1", **NEAR) for i in "ABC"]
     build = {c.id: found(c, 0.4, shown=0.4) for c in claims}
     held = {c.id: {"standard": found(c, 0.45, shown=0.45)} for c in claims}
-    none = build["C"] | {"value": None, "shown": None, "verdict": NOT_RUN, "interval": None}
+    none = build["C"] | {"value": None, "shown": None, "verdict": CANNOT, "interval": None}
     assert "<small>" not in cells_html(claims, build, held)
     held["C"] = {"standard": none, "standard.b": found(claims[2], 0.55)}
     page = cells_html(claims, build, held)
@@ -193,6 +204,94 @@ def test_a_cell_names_its_run_where_that_is_not_the_one_of_most():
     page = cells_html(claims, build | {"C": none | {"reason": "no data there"}}, held)
     assert "No data here" in page
     assert "there" not in page
+
+
+NETWORK = {"model": "resnet18", "dataset": ["cifar10", "svhn"], "epochs": 200}
+HIT, MISS = runs([0.5, 0.51, 0.52]), runs([0.9, 0.91, 0.92])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "run", "word"),
+    [
+        ("statistical", HIT, NETWORK | {"dataset": "svhn"}, REPRODUCED),
+        ("statistical", HIT, NETWORK | {"model": "mlp"}, NOT_COMPARABLE),
+        ("statistical", MISS, NETWORK | {"dataset": "digits"}, NOT_COMPARABLE),
+        (
+            "statistical",
+            runs([0.9, 0.91, 0.92]),
+            {"dataset": "svhn", "epochs": 200},
+            NOT_COMPARABLE,
+        ),
+        ("statistical", MISS, NETWORK | {"epochs": 9}, NOT_COMPARABLE),
+        ("exact", 0.5, NETWORK | {"model": "mlp"}, NOT_COMPARABLE),
+        ("trend", HIT, NETWORK | {"model": "mlp"}, REDUCED),
+        ("trend", MISS, NETWORK | {"model": "mlp"}, NOT_REPRODUCED),
+    ],
+)
+def test_a_number_of_another_network_is_shown_and_not_judged(kind, value, run, word):
+    across = {} if kind == "exact" else {"across": "seeds"}
+    claim = make(kind=kind, full_scale=NETWORK, **NEAR, **across)
+    verdict = judge(claim, value, run)
+    assert verdict.verdict == word
+    assert verdict.value is not None
+
+
+def test_what_cannot_be_checked_is_shown_with_the_reason():
+    claim = make(cannot="the counts are not printed", reported=0.5)
+    verdict = found(claim, 0.9)
+    assert (verdict["verdict"], verdict["value"]) == (CANNOT, 0.9)
+    page = claim_html(claim, verdict)
+    for part in ("The counts are not printed.", "0.9<", "Condition: none", "– cannot be checked"):
+        assert part in page
+    assert unsettled(claim, "no data", {}).reason == "the counts are not printed"
+    # Of another network on the paper's data a number is not comparable, even if a run keeps none.
+    claim = make(full_scale=NETWORK, **NEAR)
+    for run, word in (
+        (NETWORK | {"model": "mlp", "dataset": "svhn"}, NOT_COMPARABLE),
+        (NETWORK | {"model": "mlp", "dataset": "digits"}, CANNOT),
+        (NETWORK, CANNOT),
+    ):
+        verdict = unsettled(claim, "trained here: another", run)
+        assert (verdict.verdict, verdict.value) == (word, None)
+        once = {"parameters": run, "verdicts": [verdict.as_dict()]}
+        assert judged_anew({"A": claim}, once) == once
+
+
+def test_a_setting_that_costs_nothing_must_be_the_papers():
+    claim = make(**CHANCE, only_at={"outlier_clipping_norm": 10.0})
+    for run, word in (
+        ({"outlier_clipping_norm": 10.0}, NOT_REPRODUCED),
+        ({"outlier_clipping_norm": 1.0}, UNDECIDED),
+        ({}, UNDECIDED),
+    ):
+        verdict = judge(claim, runs([-1.0, -1.1, -1.2]), run)
+        assert verdict.verdict == word
+        assert bool(verdict.reason) == (word == UNDECIDED)
+    assert scale_text(verdict.reason) == "clipping norm an unknown number instead of 10"
+
+
+def test_of_two_runs_the_one_with_the_papers_settings_decides():
+    """Where it has an interval; a single training gives way to a run that decides."""
+    full = {"n": 5, "model": "resnet18", "clipping_norm": 10.0}
+    claim = make(**CHANCE, full_scale=full)
+    near, far = {"model": "mlp", "clipping_norm": 10.0}, {"model": "mlp", "clipping_norm": 0.1}
+    many, one = runs([-1.0, -1.1, -1.2]), runs([1.0])
+    for nearer, word, run in (
+        (runs([1.0, 1.1, 1.2]), REDUCED, "recorded run (standard.p1)"),
+        (one, NOT_REPRODUCED, "recorded run (standard)"),
+    ):
+        records = {
+            name: {
+                "parameters": given,
+                "verdicts": [judge(claim, value, given).as_dict()],
+                "values": {},
+                "figures": {},
+            }
+            for name, given, value in (("standard", far, many), ("standard.p1", near, nearer))
+        }
+        done = SimpleNamespace(verdicts=[judge(claim, one, {}).as_dict()])
+        settled_here = Page(done, records, {"A": claim}).verdicts["A"]
+        assert (settled_here.verdict, settled_here.run) == (word, run)
 
 
 def test_audit_names_everything_that_is_wrong():
@@ -226,12 +325,11 @@ def test_a_page_shows_the_larger_run_and_escapes_what_claims_say():
     ("first", "other", "differ"),
     [
         (NOT_REPRODUCED, REDUCED, True),
-        (MISSED_REDUCED, REPRODUCED, True),
         (REPRODUCED, NOT_REPRODUCED, True),
         (REPRODUCED, REDUCED, False),
-        (NOT_REPRODUCED, MISSED_REDUCED, False),
+        (NOT_REPRODUCED, NOT_COMPARABLE, False),
         (REPRODUCED, UNDECIDED, False),
-        (NOT_REPRODUCED, NOT_RUN, False),
+        (NOT_REPRODUCED, CANNOT, False),
     ],
 )
 def test_a_recorded_run_that_says_otherwise_is_named(first, other, differ):
@@ -253,7 +351,7 @@ def test_a_mark_in_a_sentence_is_of_the_longest_run_that_decides():
     here = found(claim, 0.55)
     missed = {"value": 0.7, "verdict": NOT_REPRODUCED}
     held = {"value": 0.5, "verdict": REPRODUCED}
-    none = {"value": None, "verdict": NOT_RUN}
+    none = {"value": None, "verdict": CANNOT}
     assert "href='one.html#claim-A'" in mark(claim, here)
     for held_by, said in (
         ({}, "reproduced (this build)"),
@@ -273,26 +371,27 @@ def runs_of(*values) -> Evidence:
     return runs([*values])
 
 
-def test_a_tally_counts_each_claim_once_by_its_longest_run():
+def test_a_tally_counts_each_statement_once_by_its_longest_run():
     claims = {i: make(id=i, place=f"cell {i}", **NEAR) for i in "ABC"}
     claims["D"] = make(id="D", paper="P3", **NEAR)
     verdicts = {i: found(claims[i], value) for i, value in (("A", 0.5), ("B", 0.5), ("D", 0.7))}
-    verdicts["C"] = verdicts["A"] | {"id": "C", "value": None, "verdict": NOT_RUN}
+    verdicts["C"] = verdicts["A"] | {"id": "C", "value": None, "verdict": CANNOT}
     run = {"verdicts": [{"id": "B", "value": 0.75, "verdict": NOT_REPRODUCED, "shown": None}]}
     page = tally(claims, verdicts, {"standard": judged_anew(claims, run)})
     for part in (
         "✓ reproduced</span>: 1<",
         "✗ not reproduced</span>: 1<",
-        "– not run in this profile</span>: 1<",
-        "Of 3 conditions, 1 by a recorded run.",
-        "Found: 0.75; within 0.1 of 0.5.",
+        "– cannot be checked</span>: 1<",
+        "Of 3 statements.",
+        "Says B. Found: 0.75; within 0.1 of 0.5.",
     ):
         assert part in page
-    assert "claim-A" not in page
+    assert "#statement-S-B" in page
+    assert "#statement-S-A" not in page
     # A record is judged by the condition as it is, and by the size that its run had.
     for changes, said in (
         ({"reported": 0.8, "full_scale": {"n": 9}}, "◐ reproduced at reduced scale</span>: 1<"),
-        ({"full_scale": {"n": 9}}, "✗ not reproduced at reduced scale</span>: 1<"),
+        ({"full_scale": {"n": 9}}, "✗ not reproduced</span>: 1<"),
     ):
         claims["B"] = make(**{"id": "B", **NEAR, **changes})
         anew = judged_anew(claims, run | {"parameters": {"n": 2}})
@@ -333,9 +432,29 @@ def test_the_ledger_is_a_grid_whose_squares_lead_to_rows():
     values = {"A": 0.5, "B": 0.9, "C": 0.5}
     page = ledger_html(claims, {i: found(claims[i], v) for i, v in values.items()})
     grid = page.split("<ul class='companion-grid'>")[1].split("</ul>")[0]
-    squares = re.findall(r"href='#claim-(.)'[^>]*>([^<])</a>", grid)
+    squares = re.findall(r"href='#statement-S-(.)'[^>]*>([^<])</a>", grid)
     assert squares == [("A", "✓"), ("B", "✗"), ("C", "✓")]  # not by color alone
-    assert all(page.count(f"<tr id='claim-{i}'") == 1 for i in claims)
+    for i in claims:
+        assert page.count(f"<tr class='statement' id='statement-S-{i}'") == 1
+        assert page.count(f"<tr id='claim-{i}'") == 1
+
+
+def test_conditions_that_were_changed_say_so_first():
+    claims = {"A": make(revised=True, **NEAR), "B": make(id="B", **NEAR)}
+    page = ledger_html(claims, {i: found(c, 0.5) for i, c in claims.items()})
+    assert page.startswith(
+        "<p><strong>1 of 2 conditions were changed after the numbers were known."
+    )
+    row, other = (page.split(f"id='statement-S-{i}'")[1] for i in "AB")
+    assert "<span class='claim-why'>Condition changed after the numbers were known. Table" in row
+    claim = row.split("id='claim-A'")[1].split("id='statement-S-B'")[0]
+    why = "Condition changed after the numbers were known."
+    assert claim.index(f"<strong>{why}</strong>") < claim.index("It is &lt;so&gt;.</p>")
+    assert why not in other
+    cells = cells_html(
+        [make(group="Table 1", revised=True, **NEAR)], {"A": found(claims["A"], 1)}, {}
+    )
+    assert cells.split("</summary>")[1].startswith(f"<p><strong>{why}</strong></p>")
 
 
 @pytest.mark.parametrize(
@@ -382,7 +501,7 @@ def test_the_ledger_of_the_book_is_well_formed(root):
         assert claim.id.startswith(claim.paper + "-")
         assert len(claim.short or claim.claim) <= 72, claim.id  # fits on a line
         assert claim.measures or claim.reported is not None, claim.id
-        assert set(claim.full_scale) <= NAMED, claim.id
+        assert set(claim.full_scale) | set(claim.only_at) <= NAMED, claim.id
     cells = [claim for claim in claims.values() if claim.group == "P1, Table 2"]
     assert len(cells) == 96
     for claim in cells:
@@ -390,7 +509,10 @@ def test_the_ledger_of_the_book_is_well_formed(root):
 
 
 def test_no_record_decides_by_chance_alone(root):
-    """What stands in the records, which are small, is what the ledger says; no sign decides."""
+    """What stands in the records, which are small, is what the ledger says; no sign decides.
+
+    After a change of a condition ``python -m lib.book judge`` writes their verdicts anew.
+    """
     claims = read_claims(root / "book" / "claims.yml")
     for path in (root / "book/records/standard").glob("*.json"):
         text = path.read_text()
@@ -399,7 +521,8 @@ def test_no_record_decides_by_chance_alone(root):
         assert judged_anew(claims, run)["verdicts"] == run["verdicts"]
         for each in run["verdicts"]:
             claim = claims[each["id"]]
-            if claim.across and each["verdict"] not in (NOT_RUN, UNDECIDED):
+            assert each["verdict"] in WORDS
+            if claim.across and each["verdict"] in DECIDED:
                 # A hit by the value alone needs the claim's runs; a miss is beyond its own error.
                 hit = each["verdict"] in (REPRODUCED, REDUCED)
                 assert each["n"] >= ((claim.fewest or 2) if hit else 2)

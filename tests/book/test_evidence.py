@@ -12,7 +12,6 @@ from scipy import stats
 from lib.book import evidence
 from lib.book.__main__ import main
 from lib.book.claims import (
-    MISSED_REDUCED,
     NOT_REPRODUCED,
     REDUCED,
     REPRODUCED,
@@ -195,7 +194,7 @@ def test_the_side_of_the_interval_decides(low, high, verdict):
     claim = make(at_least=0.0, full_scale={"n": 9})
     found = Evidence(0.05, low, high, 3)
     assert judge(claim, found, {"n": 9}).verdict == verdict
-    reduced = {REPRODUCED: REDUCED, NOT_REPRODUCED: MISSED_REDUCED, UNDECIDED: UNDECIDED}
+    reduced = {REPRODUCED: REDUCED, NOT_REPRODUCED: NOT_REPRODUCED, UNDECIDED: UNDECIDED}
     smaller = judge(claim, found, {"n": 2})
     assert smaller.verdict == reduced[verdict]
     assert smaller.reason == "n = 2 instead of 9"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lib.book.claims import UNDECIDED, read_claims
+from lib.book.claims import CANNOT, NOT_COMPARABLE, UNDECIDED, judged_anew, read_claims
 from lib.book.records import read_records
 
 BOOK = Path(__file__).parents[2] / "book"
@@ -46,9 +46,36 @@ def test_what_is_open_is_decided_by_no_recorded_run(claim_id):
     assert deciding(claim_id) == UNDECIDED
 
 
-def test_claims_are_found_under_both_headings():
+@pytest.mark.parametrize(
+    ("claim_id", "word"),
+    [(each, NOT_COMPARABLE) for each in claims_under("What is not comparable")]
+    + [(each, CANNOT) for each in claims_under("What cannot be checked")],
+)
+def test_what_nobody_judges_is_judged_by_no_recorded_run(claim_id, word):
+    runs = records(claims()[claim_id].chapter).values()
+    found = [v for run in runs for v in judged_anew(claims(), run)["verdicts"]]
+    words = {v["verdict"] for v in found if v["id"] == claim_id}
+    assert word in words
+    assert words <= {word, CANNOT}  # of a run on other data
+
+
+@pytest.mark.parametrize("claim_id", claims_under("Of our own"))
+def test_what_is_ours_is_no_papers(claim_id):
+    assert claims()[claim_id].ours
+    for heading in ("What stands", "What did not", "What is open"):
+        assert claim_id not in claims_under(heading)
+
+
+def test_claims_are_found_under_all_headings():
     assert len(claims_under("What stands")) > 10
     assert len(claims_under("What is open")) > 5
+    for heading in ("What is not comparable", "What cannot be checked", "Of our own"):
+        assert len(claims_under(heading)) > 3, heading
+
+
+def test_both_pages_say_which_texts_were_read():
+    for page in ("index.md", "papers.md"):
+        assert (BOOK / page).read_text().count("{include} sources.txt") == 1
 
 
 @pytest.mark.parametrize(

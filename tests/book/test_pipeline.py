@@ -112,7 +112,9 @@ def test_pages_show_live_values_and_verdicts(template):
     ledger = template.page("ledger")
     assert "one.html#claim-T-1" in ledger
     assert 'id="claim-T-1"' in template.page("one").replace("'", '"')
-    assert ledger.count("✓ reproduced") == 3  # two rows, and the line with the counts
+    assert ledger.count("✓ reproduced") == 5  # statements and claims, and the line with the counts
+    order = re.findall(r"id=['\"](p1|ours|statement-[\w-]+)['\"]", ledger)
+    assert order == ["p1", "statement-P1-T", "ours", "statement-T-2"]
 
 
 def test_prose_edit_shows_without_execution(built):

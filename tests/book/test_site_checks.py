@@ -136,11 +136,11 @@ def test_a_long_table_is_folded_and_can_be_searched(page, published):
 
 def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
     page.goto(f"{published}/ledger.html")
-    row = page.locator("#claim-T-2")
+    row = page.locator("#statement-T-2")
     assert not row.is_visible()
-    page.locator(".companion-grid a[href='#claim-T-2']").click()
+    page.locator(".companion-grid a[href='#statement-T-2']").click()
     assert row.is_visible()
-    row.get_by_text("reproduced").first.click()
+    page.locator("#claim-T-2").get_by_text("reproduced").first.click()
     page.wait_for_url("**/two.html#claim-T-2")
     page.wait_for_function("() => document.querySelector('#claim-T-2').open")  # once it has loaded
 

@@ -76,6 +76,11 @@ CLAIMS = """- {id: T-1, paper: P1, chapter: one, place: Table 1, claim: It is fo
    at_least: 5, why: arithmetic.}
 """
 
+# The other claim is of no statement of a paper: one of our own.
+STATEMENTS = """- {id: P1-T, paper: P1, kind: table, place: Table 1, says: Doubling is so.,
+   where: [one], claims: [T-1]}
+"""
+
 INDEX = """# A book
 
 Chapter one found {value}`one.double:.3f` and {value}`one.has_data:d` file of data.
@@ -310,6 +315,7 @@ def make_book(root: Path, chapters: bool = True) -> Book:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
     (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n")
     (book / "claims.yml").write_text(CLAIMS if chapters else "")
+    (book / "statements.yml").write_text(STATEMENTS if chapters else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):
         folder = root / "params" / profile
         folder.mkdir(parents=True)

@@ -5,7 +5,7 @@
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
-  const folds = [...target.querySelectorAll(":scope details.claim-more")];
+  const folds = [...target.querySelectorAll(":scope > td > details.claim-more")];
   for (let fold = target; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") folds.push(fold);
   for (const fold of folds) fold.open = true;
   if (folds.length) target.scrollIntoView();
@@ -43,16 +43,14 @@ document.addEventListener("DOMContentLoaded", () => {
   const first = document.querySelector(".companion-grid");
   if (!first) return;
   const article = first.closest("article") || document.body;
-  const groups = [...article.querySelectorAll("details.companion-cells")];
-  const rows = groups.flatMap((group) => {
-    // A cell's row is short; the summary of its group says which paper and table it is of.
-    const summary = group.querySelector("summary").textContent;
-    return [...group.querySelectorAll("tbody tr")].map((row) => ({
+  const groups = [...article.querySelectorAll("details.companion-statements")];
+  const rows = groups.flatMap((group) =>
+    [...group.querySelectorAll("tr.statement")].map((row) => ({
       row,
       verdict: row.querySelector(".verdict").className,
-      words: `${row.textContent} ${summary}`.toLowerCase(),
-    }));
-  });
+      words: row.textContent.toLowerCase(),
+    })),
+  );
   const bar = document.createElement("form");
   bar.className = "companion-filter";
   bar.setAttribute("role", "search");
@@ -61,9 +59,10 @@ document.addEventListener("DOMContentLoaded", () => {
     '<label>Verdict<select name="verdict"><option value="">all</option>' +
     '<option value="yes">reproduced</option><option value="reduced">reproduced at reduced scale</option>' +
     '<option value="no">not reproduced</option>' +
-    '<option value="no-reduced">not reproduced at reduced scale</option>' +
-    '<option value="undecided">undecided</option><option value="not-run">not run in this profile</option>' +
-    '</select></label><label>Words in the claim<input name="words" type="search" ' +
+    '<option value="undecided">undecided</option>' +
+    '<option value="not-comparable">not comparable</option>' +
+    '<option value="cannot">cannot be checked</option>' +
+    '</select></label><label>Words in the statement<input name="words" type="search" ' +
     'autocomplete="off" placeholder="for example: Table 5"></label>' +
     '<output role="status"></output>';
   const [verdict, words, said] = [bar.elements.verdict, bar.elements.words, bar.querySelector("output")];
@@ -81,11 +80,11 @@ document.addEventListener("DOMContentLoaded", () => {
       shown += fits;
     }
     for (const group of groups) {
-      const left = group.querySelectorAll("tbody tr:not([hidden])").length;
+      const left = group.querySelectorAll("tr.statement:not([hidden])").length;
       group.hidden = active && !left;
       group.open = active ? left > 0 : opened.has(group);
     }
-    said.textContent = active ? `${shown} of ${rows.length} claims` : `${rows.length} claims`;
+    said.textContent = active ? `${shown} of ${rows.length} statements` : `${rows.length} statements`;
   }
   bar.addEventListener("input", filter);
   bar.addEventListener("submit", (event) => event.preventDefault());
