@@ -2,8 +2,10 @@
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -58,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 if the file allows no analysis, 2 if it or an option is not allowed."""
-    given = vars(_parser().parse_args(arguments))
+    said = list(sys.argv[1:] if arguments is None else arguments)
+    given = vars(_parser().parse_args(said))
     path, out, pairs = given.pop("file"), given.pop("out"), given.pop("map")
     check, example = given.pop("check"), given.pop("example")
     try:
@@ -84,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0 if table["possible"].any() else 1
         matplotlib.use("svg")  # no screen is needed
         report = run_report(predictions, progress=sys.stderr.isatty(), **given)
+        command = shlex.join(["python", "-m", "lib.report", *said])
+        report = replace(report, facts=report.facts | {"Command": printable(command)})
         print(report)
         if out is not None:
             print()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.audit import privacy_region
@@ -34,28 +35,31 @@ def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure
     ax.set_xlabel("coverage")
     ax.set_ylabel("selective accuracy")
     ax.set_ylim(max(0, lowest - 0.02), 1.01)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    _legend(ax)
     return figure
 
 
-def plot_reliability(points: list[tuple[float, float, float, float, int]]) -> Figure:
+def plot_reliability(bins: pd.DataFrame) -> Figure:
     """Draw accuracy by confidence, and the diagonal on which confidence is true.
 
-    A point has the mean confidence of a bin, its accuracy, the ends of the accuracy's interval,
-    and the number of rows.
+    A row of the table is a bin: mean ``confidence``, ``accuracy``, the ends ``low`` and ``high`` of
+    its interval, and the number of ``rows``.
     """
-    confidence, accuracy, low, high, rows = np.array(points).T
+    confidence, accuracy = bins["confidence"], bins["accuracy"]
     figure, ax = new_figure(height=3.2)
     ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", marker="", label="confidence is true")
-    bars = np.maximum([accuracy - low, high - accuracy], 0)
-    ax.errorbar(confidence, accuracy, bars, color=COLOURS[0], linestyle="", marker="", capsize=2)
-    ax.scatter(confidence, accuracy, 15 + 120 * rows / rows.max(), color=COLOURS[0], label="model")
-    least = min(confidence.min(), accuracy.min(), low.min())
+    ends = np.maximum([accuracy - bins["low"], bins["high"] - accuracy], 0)
+    ax.errorbar(confidence, accuracy, ends, color=COLOURS[0], linestyle="", marker="", capsize=2)
+    sizes = 15 + 105 * bins["rows"] / bins["rows"].max()
+    # Points at an accuracy of 1 are whole: clipped, they would look smaller than they are.
+    ax.scatter(
+        confidence, accuracy, sizes, color=COLOURS[0], label="model", clip_on=False, zorder=3
+    )
     ax.set_xlim(max(0, confidence.min() - 0.05), 1.02)
-    ax.set_ylim(max(0, least - 0.05), 1.02)
+    ax.set_ylim(max(0, min(bins["low"].min(), confidence.min()) - 0.05), 1.02)
     ax.set_xlabel("confidence")
     ax.set_ylabel("accuracy")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    _legend(ax)
     return figure
 
 
@@ -94,7 +98,7 @@ def plot_roc(
     ax.plot(*point, color="black", marker="D", linestyle="", label="chosen threshold")
     ax.set_xlabel("false positive rate")
     ax.set_ylabel("true positive rate")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    _legend(ax)
     return figure
 
 
@@ -107,8 +111,15 @@ def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
     ax.set_xlabel("probability of abstaining")
     ax.set_ylabel("rows")
     ax.set_xlim(0, 1)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2)
+    _legend(ax)
     return figure
+
+
+def _legend(ax: Axes) -> None:
+    """Above the panel, where lines are looked up before they are followed."""
+    ax.figure.legend(
+        *ax.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False
+    )
 
 
 def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
@@ -131,7 +142,7 @@ def plot_tipping_point(point: float) -> Figure:
     ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
     ax.set_xlabel("accuracy on user data overstated by")
     ax.set_ylabel("folds and models")
-    figure.legend(loc="outside upper center", ncols=2)
+    _legend(ax)
     return figure
 
 
@@ -159,5 +170,5 @@ def plot_contamination(
         ax.axhline(0, color="0.6", lw=1)
     ax.set_xlabel("fraction of contaminated points")
     ax.set_ylabel(label)
-    figure.legend(loc="outside upper center", ncols=2)
+    _legend(ax)
     return figure

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import special
 
 from lib.report import figures
+from lib.report.confidence import BINS, CLOSE, by_confidence, error_limits, judged
 from lib.report.naming import counted
 from lib.report.outputs import auc
 from lib.report.predictions import ModelPredictions
@@ -23,15 +24,20 @@ from lib.report.types import (
     table,
 )
 from lib.suitability import calibration_errors
-from lib.ties import bin_index
 
 Array = npt.NDArray[Any]
 
 _CLASSES = 20  # of a confusion matrix
-_BINS = 10  # of a reliability diagram: twenty rows a bin with 200
 _CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
 _MANY = 20  # answers that are rarely all right
 _NAMED = 5  # groups or classes that a note names
+#: What a verdict says of the confidence, by what :func:`lib.report.confidence.judged` finds.
+_TRUE = {
+    "close": f"Its confidence is true to within {CLOSE:g} on average",
+    "too sure": "It is surer than it is right",
+    "too modest": "It is right more often than it is sure",
+    "open": f"Whether its confidence is true to within {CLOSE:g} is not shown",
+}
 
 
 def obstacle(given: ModelPredictions) -> str:
@@ -52,7 +58,7 @@ class _Rows:
         self.correct, self.rows = given.correct("test")
         self.clusters = None if given.test_clusters is None else given.test_clusters[self.rows]
         self.groups = None if given.test_groups is None else given.test_groups[self.rows]
-        self.labels = self.predicted = self.probabilities = None
+        self.labels = self.predicted = self.probabilities = self.confidence = None
         if given.test_labels is not None:
             self.labels = given.test_labels[self.rows]
             self.predicted = given.answers("test")[self.rows]
@@ -60,6 +66,12 @@ class _Rows:
             logits = given.test_logits[self.rows].astype(float)
             self.probabilities = special.softmax(logits, axis=1)
             self.logarithms = special.log_softmax(logits, axis=1)
+            self.confidence = self.probabilities.max(axis=1)
+        elif given.test_confidence is not None:
+            told = given.test_confidence[self.rows]
+            # Any number may say how sure a model is; of those in [0, 1] it can be asked how true.
+            if len(told) and told.min() >= 0 and told.max() <= 1:
+                self.confidence = told
         self.names = given.class_names
 
     def name(self, j: int) -> str:
@@ -129,7 +141,16 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         doubts += _doubts(given, rows, settings)
     if rows.probabilities is not None:
         items += _probabilistic(rows)
-        drawings["quality_reliability"] = _reliability(rows, settings)
+    if rows.confidence is not None:
+        bins, error = _calibration(rows, settings)
+        items.append((f"expected calibration error (ECE), {BINS} bins", *error.values()))
+        values |= error
+        tables["quality_bins"] = bins
+        captions["quality_bins"] = (
+            f"Accuracy by confidence; intervals hold together at {settings.level:.0%}"
+        )
+        drawings["quality_reliability"] = _reliability(bins, settings)
+        verdict += f". {_TRUE[judged(bins)]}"
         doubts += _certain_and_wrong(rows, settings)
     return Analysis(
         "quality",
@@ -234,13 +255,11 @@ def _probabilistic(rows: _Rows) -> list[tuple]:
     truth = np.zeros((n, k))
     truth[own] = 1
     brier = float(((rows.probabilities - truth) ** 2).sum(axis=1).mean())
-    ece = calibration_errors(rows.probabilities.max(axis=1), rows.correct, _BINS).ece
     found: list[tuple] = [
         ("log loss (NLL)", float(-rows.logarithms[own].mean())),
         ("log loss of the classes' fractions", entropy),
         ("Brier score (sum over classes)", brier),
         ("Brier score of the classes' fractions", gini),
-        (f"expected calibration error (ECE), {_BINS} bins", ece),
     ]
     second = rows.labels == 1
     if k == 2 and second.any() and not second.all():
@@ -249,26 +268,27 @@ def _probabilistic(rows: _Rows) -> list[tuple]:
     return found
 
 
-def _reliability(rows: _Rows, settings: Settings) -> Drawing:
+def _calibration(rows: _Rows, settings: Settings) -> tuple[pd.DataFrame, dict[str, float]]:
+    """The bins of a reliability diagram, and the calibration error with its limits."""
+    bins = by_confidence(rows.confidence, rows.correct, settings.alpha, rows.clusters)
+    low, high = error_limits(bins)
+    ece = calibration_errors(rows.confidence, rows.correct, BINS).ece
+    return bins, {"ece": ece, "ece_low": low, "ece_high": high}
+
+
+def _reliability(bins: pd.DataFrame, settings: Settings) -> Drawing:
     """Accuracy against confidence."""
-    confidence = rows.probabilities.max(axis=1)
-    where = bin_index(confidence, _BINS)
-    points = []
-    for b in np.unique(where):
-        inside = where == b
-        clusters = None if rows.clusters is None else rows.clusters[inside]
-        found = share(rows.correct[inside], settings.level, clusters)
-        points.append((float(confidence[inside].mean()), *found, int(inside.sum())))
     return Drawing(
-        lambda: figures.plot_reliability(points),
+        lambda: figures.plot_reliability(bins),
         "Accuracy by confidence in bins, with intervals; on the diagonal confidence is true.",
-        f"Accuracy by confidence, in at most {_BINS} bins, with {settings.level:.0%} intervals; "
-        "below the diagonal the model is surer than it is right. Sizes show numbers of rows.",
+        f"Accuracy by confidence, in at most {BINS} bins, with intervals that hold together at "
+        f"{settings.level:.0%}; below the diagonal the model is surer than it is right. Sizes show "
+        "numbers of rows.",
     )
 
 
 def _certain_and_wrong(rows: _Rows, settings: Settings) -> list[str]:
-    sure = rows.probabilities.max(axis=1) > _CERTAIN
+    sure = rows.confidence > _CERTAIN
     wrong = int((~rows.correct[sure]).sum())
     if not wrong:
         return []

@@ -12,6 +12,7 @@ from lib.data.arrays import as_path
 from lib.data.untrusted import csv_text
 from lib.plot import svg_bytes
 from lib.report.exports import export_files, require_exportable
+from lib.report.facts import facts_of
 from lib.report.files import read_predictions
 from lib.report.predictions import ModelPredictions
 from lib.report.registry import explain, run_analysis
@@ -35,6 +36,8 @@ class Report:
         Of the predictions.
     reading : tuple of str
         What was taken for what in the file.
+    facts : dict of str to str
+        What the head of a page says: file, rows, classes, and the like, by name.
     """
 
     overview: pd.DataFrame = field(repr=False)
@@ -42,6 +45,7 @@ class Report:
     settings: Settings
     source: str = ""
     reading: tuple[str, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -108,10 +112,8 @@ class Report:
         folder = as_path("folder", folder)
         require_exportable(folder)
         if folder.suffix.lower() == ".html":
-            steps = self.next_steps
-            page = single_page(
-                self.analyses, self.skipped, steps, self.settings, self.source, self.reading
-            )
+            facts = {"File": self.source or "predictions"} | self.facts
+            page = single_page(self.analyses, self.overview, self.settings, facts, self.reading)
             return export_files(folder, {"": page})
         overview = self.overview.assign(
             files=[
@@ -163,7 +165,9 @@ def run_report(predictions: ModelPredictions, *, progress: bool = False, **setti
     names = overview.loc[overview["possible"], "analysis"].tolist()
     bar = tqdm(names, "analyses", disable=not progress, leave=False)
     found = {name: run_analysis(name, predictions, chosen) for name in bar}
-    return Report(overview, found, chosen, predictions.source, predictions.reading)
+    return Report(
+        overview, found, chosen, predictions.source, predictions.reading, facts_of(predictions)
+    )
 
 
 def report(data: Any, mapped: Mapping[str, str] | None = None, **settings: Any) -> Report:

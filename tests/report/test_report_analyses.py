@@ -1,6 +1,7 @@
 """Every analysis of a report is the library's own, is skipped for a stated reason, and is right."""
 
 import base64
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ElementTree
@@ -489,8 +490,9 @@ def test_single_page_has_everything_and_needs_nothing(report, tmp_path):
     page = Page(path.read_text(encoding="utf-8"))
     assert not page.open
     for one in report.analyses.values():
-        said = [one.title, one.verdict, *one.warnings, *one.captions.values(), *one.next_steps]
+        said = [one.title, one.verdict, *one.captions.values()]
         said += [drawing.caption for drawing in one.drawings.values()]
+        said += [text[:1].upper() + text[1:] for text in (*one.warnings, *one.next_steps)]
         assert [each for each in said if each not in page.text] == []
     images = [attributes for tag, attributes in page.tags if tag == "img"]
     assert [one["alt"] for one in images] == [one.alt for one in report.drawings.values()]
@@ -501,6 +503,10 @@ def test_single_page_has_everything_and_needs_nothing(report, tmp_path):
     assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
     links = [a["href"] for _, a in page.tags if "href" in a]
     assert {*links} == {"#" + a["id"] for _, a in page.tags if "id" in a}
+    heads = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert heads[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(heads))
+    assert heads.count(1) == 1
     cells = sum(table.size for table in report.tables.values())
     assert sum(tag == "td" for tag, _ in page.tags) >= cells > 100
 
@@ -509,11 +515,13 @@ def test_single_page_of_a_hostile_file(report, tmp_path):
     evil = "<script>alert(1)</script>\"'&"
     name, one = next(iter(report.analyses.items()))
     table = pd.DataFrame({evil: [evil, "b"], "x": [1234567.0, math.inf], "y": [math.nan, 1e-9]})
-    changed = {name: replace(one, tables={name: table}, captions={name: evil})}
-    found = replace(report, source=evil, analyses=report.analyses | changed)
+    more = {"tables": one.tables | {"evil": table}, "captions": one.captions | {"evil": evil}}
+    changed = {name: replace(one, **more)}
+    facts = {"File": evil, evil: evil, "Command": evil}
+    found = replace(report, facts=facts, reading=(evil,), analyses=report.analyses | changed)
     (path,) = found.export(tmp_path / "REPORT.HTML")
     page = Page(path.read_text(encoding="utf-8"))
     assert "script" not in {tag for tag, _ in page.tags}
-    assert page.text.count(evil) == 5  # title twice, caption, column and cell
+    assert page.text.count(evil) == 8  # file, a fact and its name, command, reading; table's 3
     assert all(each in page.text for each in ("1,234,567", "inf", "1e-09"))
     assert "NaN" not in page.text

@@ -52,7 +52,7 @@ def test_papermill_from_elsewhere(tmp_path, monkeypatch):
     assert not any("{value}`your_model." in c.source for c in cells if c.cell_type == "markdown")
     written = {path.name for path in (tmp_path / "report").iterdir()}
     selective = {"selective.csv", "selective_scores.csv", "selective.svg"}
-    quality = {f"quality{of}.csv" for of in ("", "_classes", "_confusion")}
+    quality = {f"quality{of}.csv" for of in ("", "_bins", "_classes", "_confusion")}
     quality.add("quality_reliability.svg")
     assert written == {"overview.csv", "report.txt", "next_steps.csv"} | selective | quality
     table = pd.read_csv(tmp_path / "report" / "selective.csv").set_index("item")["value"]

@@ -1,0 +1,64 @@
+"""Calibration: whether the model is as often right as it is sure."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from lib.report.types import share
+from lib.ties import bin_index
+
+Array = npt.NDArray[Any]
+
+#: Of a reliability diagram: twenty rows a bin with 200.
+BINS = 10
+#: How far confidence may be off, on average, for whoever reads it as a probability.
+CLOSE = 0.05
+
+
+def by_confidence(
+    confidence: Array, correct: Array, alpha: float, clusters: Array | None = None
+) -> pd.DataFrame:
+    """Accuracy in bins of equal width, with intervals that hold together at the level 1 - alpha.
+
+    With k bins each has the level 1 - alpha / k (Bonferroni).  Clopper and Pearson's interval holds
+    though the rows of a bin have different chances to be right: their number of right answers
+    varies less than a binomial one of the same mean (Hoeffding 1956).
+    """
+    place = bin_index(confidence, BINS)
+    used = np.unique(place)
+    rows = []
+    for b in used:
+        inside = place == b
+        cluster = None if clusters is None else clusters[inside]
+        found = share(correct[inside], 1 - alpha / len(used), cluster)
+        rows.append((float(confidence[inside].mean()), *found, int(inside.sum())))
+    return pd.DataFrame(rows, columns=["confidence", "accuracy", "low", "high", "rows"])
+
+
+def error_limits(bins: pd.DataFrame) -> tuple[float, float]:
+    """Least and most that the expected calibration error of these bins can be.
+
+    Both hold at once with the level of the bins' intervals: the error is a weighted mean of the
+    distances from accuracy to confidence, and each of these lies between its ends.
+    """
+    weight = bins["rows"] / bins["rows"].sum()
+    below, above = bins["low"] - bins["confidence"], bins["high"] - bins["confidence"]
+    least = np.maximum(0, np.maximum(below, -above))
+    most = np.maximum(-below, above)
+    return float(weight @ least), float(weight @ most)
+
+
+def judged(bins: pd.DataFrame) -> str:
+    """What is shown: "close", "too sure", "too modest" or "open".
+
+    Close is an error of at most :data:`CLOSE` on average.  Too sure, or too modest, is a model
+    whose accuracy is shown to be below, or above, its confidence in some bin; where it is both, too
+    sure.
+    """
+    if error_limits(bins)[1] <= CLOSE:
+        return "close"
+    if (bins["high"] < bins["confidence"]).any():
+        return "too sure"
+    return "too modest" if (bins["low"] > bins["confidence"]).any() else "open"
