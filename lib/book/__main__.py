@@ -27,6 +27,7 @@ from lib.book.records import judge_records, read_records, run_name, write_record
 from lib.book.unchanged import NOTED, is_unchanged, state_of_sources
 from lib.book.words import duration_text
 from lib.runs import check_cluster
+from lib.runs.files import can_write
 
 _PROGRESS = re.compile(r"chapter \w+ \(\w+\): ")
 
@@ -52,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _build(options.book, options.profile)
     if options.command == "judge":
         return _judge(options.book)
+    if not can_write(records := options.book / "records" / options.profile):  # before hours of work
+        parser.error(f"{records} cannot be written, where records are kept: use a copy of the book")
     given = parameter_files(options.book, options.profile)
     known = dict.fromkeys([*chapter_files(options.book), *given])
     for name in options.chapters:

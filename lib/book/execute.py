@@ -60,7 +60,7 @@ from lib.runs import (
     write_atomic,
 )
 from lib.runs.executors import LocalProcesses
-from lib.runs.files import kept_folder
+from lib.runs.files import kept_folder, require_writable
 from lib.runs.imports import needed_by
 from lib.runs.provenance import required_versions
 
@@ -291,11 +291,10 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = _base(inputs), _store(path)
     try:
+        require_writable(store, "COMPANION_CACHE")
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BuildError(
-            f"{error}: COMPANION_CACHE may name a folder that can be written"
-        ) from None
+        raise BuildError(str(error)) from None
     with FileLock(store / "lock"):  # a second build waits here, then finds the result
         states = data.fingerprints(chapter, named_data(parameters))
         stored = _find_entry(store, base, states)

@@ -64,11 +64,19 @@ class _ChapterHandler:
 
     def write(self, buf: str, path: str) -> None:
         """Write a notebook's JSON, readable by itself; never over a chapter."""
-        if path.endswith(".py"):
-            from lib.book.execute import BuildError
+        from lib.book.execute import BuildError
 
+        if path.endswith(".py"):
             raise BuildError(f"output = {path!r} must end in .ipynb: it gets a notebook")
-        self._local.write(_whole(buf) if path.endswith(".ipynb") else buf, path)
+        try:
+            self._local.write(_whole(buf) if path.endswith(".ipynb") else buf, path)
+        except FileNotFoundError:  # of the folder: papermill says so
+            raise
+        except OSError as error:
+            raise BuildError(
+                f"output = {path!r} cannot be written ({error.strerror}): it must name a file in a"
+                " folder that can be, or be - for standard output"
+            ) from None
 
     @functools.cached_property
     def _local(self) -> Any:

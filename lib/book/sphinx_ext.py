@@ -7,7 +7,6 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import html
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection
 from functools import partial
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.fileutil import copy_asset
 
 import lib
 from lib.book import bibliography
@@ -29,6 +29,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.failing import require_output, say_once
 from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
     executed_notebook,
@@ -467,7 +468,7 @@ def _write_notebooks(app: Sphinx) -> None:
             notebook.cells.insert(0, colab_cell(app.companion_repository, commit))
         nbformat.validate(notebook)
         nbformat.write(notebook, folder / f"{name}.ipynb")
-    shutil.copy2(Path(lib.__file__).parent / "book" / "nbval.cfg", folder)
+    copy_asset(Path(lib.__file__).parent / "book" / "nbval.cfg", folder)
 
 
 def _copy_mathjax(out: Path) -> None:
@@ -476,8 +477,8 @@ def _copy_mathjax(out: Path) -> None:
     source = Path(package.origin).parent / "static" / "mathjax"
     target = out / "_static" / "mathjax"
     fonts = Path("output", "chtml", "fonts", "woff-v2")
-    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
-    shutil.copy2(source / "tex-mml-chtml.js", target)
+    copy_asset(source / fonts, target / fonts)  # not their modes: they may be read-only
+    copy_asset(source / "tex-mml-chtml.js", target)
 
 
 def _complete_page(
@@ -563,6 +564,8 @@ def _description(doctree: Any) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register events, roles and directives."""
+    say_once()
+    require_output(app)
     app.add_config_value("companion_profile", os.environ.get("COMPANION_PROFILE", "quick"), "env")
     root = Path(app.srcdir).parent
     try:

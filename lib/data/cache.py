@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.runs.files import user_cache
+from lib.runs.files import can_write, user_cache
 
 SUMS = "SHA256SUMS"
 
@@ -39,8 +39,17 @@ def kept_arrays(
             warnings.warn(
                 f"the arrays kept in {folder} are damaged and made anew: {error}", stacklevel=3
             )
-    _write(folder, compute())
+    arrays = compute()
+    if not can_write(folder.parent):  # they are computed whenever they are asked for
+        return {name: _read_only(array) for name, array in arrays.items()}
+    _write(folder, arrays)
     return _read(folder)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array = np.ascontiguousarray(array).view()
+    array.flags.writeable = False
+    return array
 
 
 def hash_of(value: Any) -> str:

@@ -49,7 +49,7 @@ from lib.data.arrays import MOST_BYTES, read_npz
 from lib.data.errors import DataCorrupted, DataUnavailable, UndeclaredData, UnknownData
 from lib.data.registry import Entry, is_sha256, registry, sum_of_arrays
 from lib.runs import write_atomic
-from lib.runs.files import user_cache
+from lib.runs.files import can_write, user_cache
 
 #: The fingerprint of data that cannot be had.
 ABSENT = "absent"
@@ -349,6 +349,8 @@ def _retrieve(wanted: Entry, target: Path, retry: bool) -> None:
         response = getattr(error, "response", None)
         if response is None:
             cause = error.strerror or type(error).__name__
+            if not can_write(target.parent):
+                cause = f"{target.parent} cannot be written: COMPANION_CACHE may name another"
             _no_network = f"an earlier download failed ({cause})"
         else:
             cause = f"HTTP status {response.status_code}"

@@ -1,5 +1,6 @@
 """Writing files so that a reader never sees half of one, nor who may not read it any of it."""
 
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -52,14 +53,26 @@ def user_cache() -> Path:
     return Path(os.environ.get("COMPANION_CACHE") or usual).expanduser()
 
 
+def can_write(folder: Path) -> bool:
+    """Whether this process may write to a folder, or make it if it is not there."""
+    there = next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)
+
+
+def require_writable(folder: Path, variable: str) -> None:
+    """Refuse a folder that cannot be written, and say which environment variable names another."""
+    if not can_write(folder):
+        said = f"Permission denied; {variable} may name a folder that can be written"
+        raise PermissionError(errno.EACCES, said, str(folder))
+
+
 def kept_folder(root: Path, name: str) -> Path:
     """Where what was computed is kept: ``.cache`` of a checkout, else the user's cache.
 
     That is the place of a checkout which may not be written, and of packages that are installed.
     """
-    own = root / ".cache"
-    is_ours = (root / "book").is_dir() and os.access(own if own.is_dir() else root, os.W_OK)
-    return (own if is_ours else user_cache()) / name
+    own = root / ".cache" / name
+    return own if (root / "book").is_dir() and can_write(own) else user_cache() / name
 
 
 UNFINISHED = r"\.[0-9a-f]{16}"  # how a name ends, after a dot before it, that beside gave

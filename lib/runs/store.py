@@ -21,7 +21,7 @@ from filelock import FileLock
 
 import lib
 from lib.runs.checkpoint import Checkpoint, dump_arrays, load_arrays, set_aside
-from lib.runs.files import beside, kept_folder, write_atomic
+from lib.runs.files import beside, kept_folder, require_writable, write_atomic
 from lib.runs.jobs import Job, Outcome, code_of, has_guarantee, identity, rounded, without_counts
 from lib.runs.plain import decode, encode
 from lib.runs.provenance import (
@@ -136,6 +136,7 @@ class RunStore:
     def _salt(self) -> bytes:
         place = self.folder / "salt"
         if not place.exists():
+            require_writable(self.folder / "partial", "COMPANION_RUNS")
             with self._lock("salt"):
                 if not place.exists():
                     write_atomic(place, secrets.token_bytes(32), private=True)
@@ -188,7 +189,9 @@ class RunStore:
         if (found := self.get_key(key)) is not None:
             shutil.rmtree(partial, ignore_errors=True)  # where its writer was killed after writing
             return found
-        self.path(key).parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.path(key).parent, partial.parent):
+            require_writable(folder, "COMPANION_RUNS")
+            folder.mkdir(parents=True, exist_ok=True)
         with self._lock(key):
             # Asked again: another process may have finished it while this one waited for the lock.
             if (found := self._read_or_set_aside(key)) is not None:

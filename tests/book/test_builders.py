@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -66,20 +67,72 @@ AS_OTHERS = (
 )
 
 
-@pytest.mark.slow
-def test_a_checkout_that_may_not_be_written_is_built_into_another_folder(tmp_path):
-    book, kept, out = make_book(tmp_path / "book"), tmp_path / "kept", tmp_path / "out"
-    for path in (book.root, *book.root.rglob("*")):
+@pytest.fixture
+def kept_from_writing(tmp_path):
+    """A book that may only be read, by somebody without a home; how to run a command there."""
+    book, home = make_book(tmp_path / "book"), tmp_path / "home"
+    home.mkdir()
+    paths = [home, book.root, *book.root.rglob("*")]
+    for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
-    given = {"env": book.environment(COMPANION_CACHE=str(kept)), "before": AS_OTHERS}
-    try:
-        for executed in (2, 0):
-            said = build(book, "book", "--path-output", str(out), **given)
-            assert f"chapters: {executed} executed" in said, said
-        assert (out / "_build" / "html" / "two.html").exists()
-        nowhere = {"env": book.environment(COMPANION_CACHE=str(book.root / "kept"))}
-        said = build(book, "book", "--path-output", str(out), **given | nowhere)
-        assert "COMPANION_CACHE may name a folder that can be written" in said
-    finally:
-        for path in (book.root, *book.root.rglob("*")):
-            path.chmod(path.stat().st_mode | 0o200)
+
+    def run(*command: str, status: int = 0, **extra: str) -> str:
+        bare = book.environment(HOME=str(home), **extra)
+        given = {"cwd": book.root, "env": bare, "text": True, "capture_output": True}
+        program = Path(sys.executable).with_name(command[0])
+        done = subprocess.run([*AS_OTHERS, str(program), *command[1:]], **given)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    yield book, run
+    for path in paths:
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.mark.slow
+def test_a_checkout_that_may_not_be_written_is_built_into_another_folder(
+    kept_from_writing, tmp_path
+):
+    (book, run), out = kept_from_writing, tmp_path / "out"
+    command = ("jupyter-book", "build", "book", "--path-output", str(out))
+    for executed in (2, 0):
+        said = run(*command, COMPANION_CACHE=str(tmp_path / "kept"))
+        assert f"chapters: {executed} executed" in said, said
+    assert (out / "_build" / "html" / "two.html").exists()
+    said = run(*command, status=1, COMPANION_CACHE=str(book.root / "kept"))
+    assert "COMPANION_CACHE may name a folder that can be written" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_a_line_says_what_would_do(kept_from_writing, tmp_path):
+    """Without --path-output, of a record, of a notebook; before anything is executed."""
+    book, run = kept_from_writing
+    for command in (("jupyter-book", "build", "book"), ("python", "-m", "lib.book", "build")):
+        said = run(*command, status=1)
+        reason = f"{book.root}/book/_build cannot be written: `jupyter-book build {book.root}/book"
+        assert f"{reason} --path-output FOLDER` puts" in said
+        assert "Traceback" not in said
+    said = run("python", "-m", "lib.book", "record", "one", status=2)
+    assert said.endswith("cannot be written, where records are kept: use a copy of the book\n")
+    assert "executing" not in said
+    said = run("papermill", "book/one.py", "out.ipynb", status=1)
+    assert "error: BuildError: output = 'out.ipynb' cannot be written (Permission denied): " in said
+    assert "Traceback" not in said
+    said = run("papermill", "book/one.py", "-")
+    assert "double is 4.0" in said
+
+
+#: What would not be compiled, what would warn, and whether the folders that were lent are gone.
+LENT = """
+import os, lib.selective, matplotlib
+print(matplotlib.get_configdir() == matplotlib.get_cachedir() == os.environ["NUMBA_CACHE_DIR"])
+print(os.environ["NUMBA_CACHE_DIR"])
+"""
+
+
+def test_somebody_without_a_home_is_lent_folders_for_what_is_compiled(kept_from_writing):
+    _, run = kept_from_writing
+    said = run("python", "-c", LENT)
+    assert re.fullmatch(r"True\n.*\n", said), said  # and no warning
+    assert not Path(said.splitlines()[1]).exists()

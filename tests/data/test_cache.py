@@ -53,6 +53,15 @@ def test_arrays_are_computed_once_mapped_and_read_only(computed):
     assert computed == ["x", ["another", {"identity": 1}]]
 
 
+def test_where_nothing_can_be_kept_they_are_computed_each_time(computed, monkeypatch):
+    monkeypatch.setattr(cache, "can_write", lambda folder: False)
+    with pytest.raises(ValueError, match="read-only"):
+        kept(computed)["a"][0] = 1
+    kept(computed)
+    assert (computed, folders()) == (["x", "x"], [])
+    assert ARRAYS["a"].flags.writeable
+
+
 def flip(path, place):
     content = bytearray(path.read_bytes())
     content[place] ^= 1

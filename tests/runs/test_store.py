@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from lib.runs import (
     run_key,
 )
 from lib.runs import provenance as provenance_module
+from lib.runs.files import kept_folder, user_cache
 from lib.runs.provenance import code_fingerprint
 
 
@@ -374,3 +376,26 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
         assert executions(folder) == 2 - (folder.name == str(number))
         assert not list((store.folder / "partial").glob("*/"))
         assert not list(store.folder.glob(f"{key[:2]}/.*"))
+
+
+def test_a_store_that_cannot_be_written_gives_what_it_has_and_says_what_would_do(
+    tmp_path, monkeypatch
+):
+    """Here by what the system says of rights, which root has whatever a folder's mode is."""
+    store, job = RunStore(tmp_path / "runs", public=True), Walk(str(tmp_path))
+    found = store.run(job)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK | os.X_OK)
+    assert store.run(job).metrics == found.metrics
+    with pytest.raises(PermissionError, match="COMPANION_RUNS may name a folder that can be writ"):
+        store.run(replace(job, seed=1))
+    with pytest.raises(PermissionError, match="COMPANION_RUNS may name"):
+        RunStore(tmp_path / "others", public=False).run(job)
+    (tmp_path / "book").mkdir()
+    (tmp_path / ".cache" / "runs").mkdir(parents=True)
+    assert kept_folder(tmp_path, "runs") == user_cache() / "runs"
+    # The folder may be somebody else's, in one that is ours.
+    mine = lambda path, mode: Path(path).name != "runs" and access(path, mode)  # noqa: E731
+    monkeypatch.setattr(os, "access", mine)
+    assert kept_folder(tmp_path, "runs") == user_cache() / "runs"
+    assert kept_folder(tmp_path, "book") == tmp_path / ".cache" / "book"
