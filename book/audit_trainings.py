@@ -8,6 +8,18 @@
 # or that the audit is blind. So the audit is audited: with training runs that make known mistakes,
 # with mechanisms whose $\epsilon$ is known, and against an audit that needs one training instead of
 # hundreds.
+#
+# ```{picture} planted_faults.planted
+# ```
+#
+# *How often, in percent, each audit finds a planted fault* at $\epsilon = $
+# {value}`planted_faults.claim:g`. The first row has none: there each may raise a false alarm in
+# {value}`planted_faults.allowed:.0%`. From *outside*: {value}`planted_faults.models:,` models, or
+# one. The others look inside one run, at {value}`planted_faults.canaries:,` gradient canaries, on
+# ever more hypotheses. With a star an audit cannot show that much, whatever is wrong. None finds
+# what happens beside the training: hyper-parameters chosen on the private data, a statistic that is
+# released with the model, an accountant that is wrong for the mechanism claimed.
+# [Planted faults](planted_faults.py) has each fault and audit.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own, sst2} data

@@ -44,7 +44,8 @@ def test_single_steps_tell_what_is_wrong(fault):
         assert (found.epsilon > SMALL.epsilon) == (fault not in unseen)
 
 
-def test_the_table_says_what_was_found_by_what():
+def test_the_table_says_what_was_found_by_what(monkeypatch):
+    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     problem = replace(SMALL, data=DataSpec(train=100, test=40), canaries=1000)
     table = planted_table(problem, ("none", "noise 0.05"), runs=2, models=16)
     assert list(table["audit"]) == 2 * list(AUDITS)
@@ -56,6 +57,6 @@ def test_the_table_says_what_was_found_by_what():
     assert set(table["audit"][~limited]) == {"steps", "form"}
     black = table[table["audit"] == "black box"]
     assert (black["could show"] < problem.epsilon).all()  # sixteen models cannot
-    figure = figures.plot_planted(table, FAULTS, AUDITS)
+    figure = figures.plot_planted(table, FAULTS, AUDITS, problem.epsilon)
     (ax,) = figure.axes
     assert np.asarray(ax.images[0].get_array()).shape == (2, len(AUDITS))

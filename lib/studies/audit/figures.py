@@ -292,15 +292,21 @@ def _unit_square(ax, xlabel: str = "FNR", ylabel: str = "FPR") -> None:
     ax.grid(visible=False)
 
 
-def plot_planted(table: pd.DataFrame, faults: dict[str, str], audits: dict[str, str]) -> Figure:
-    """A square for each fault and audit: how often it was found, and in numbers."""
+def plot_planted(
+    table: pd.DataFrame, faults: dict[str, str], audits: dict[str, str], claim: float
+) -> Figure:
+    """A square for each fault and audit: how often it was found, in percent."""
     rows = [name for name in faults if (table["fault"] == name).any()]
     found = table.pivot(index="fault", columns="audit", values="found").loc[rows, list(audits)]
-    figure, ax = new_figure(height=0.9 + 0.27 * len(rows))
+    figure, ax = new_figure(height=1.0 + 0.24 * len(rows))
     ax.imshow(found, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
     for (i, j), value in np.ndenumerate(found.to_numpy()):
-        ax.text(j, i, f"{value:.0%}", ha="center", va="center", fontsize=8)
-    ax.set_xticks(range(len(audits)), list(audits), rotation=30, ha="right", fontsize=8)
+        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=8)
+    most = table.groupby("audit")["could show"].max()
+    names = [audits[name] + " *" * bool(most[name] <= claim) for name in audits]
+    ax.set_xticks(
+        range(len(audits)), names, rotation=35, ha="right", rotation_mode="anchor", fontsize=8
+    )
     ax.set_yticks(range(len(rows)), [faults[name] for name in rows], fontsize=8)
     ax.grid(visible=False)
     ax.tick_params(length=0)

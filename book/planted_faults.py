@@ -1,0 +1,216 @@
+# %% [markdown]
+# # Planted faults: which audit finds what
+#
+# An audit that has never been seen to find a fault proves nothing by finding none. So faults are
+# planted into a training that works, one at a time, and each audit of this book is asked.
+#
+# **The question.** Which mistakes does which audit find, from how many models or canaries, and how
+# often does it accuse a training that has none?
+
+# %% tags=["parameters", "hide-input"]
+epsilon: float = 3.0  # (0, 30] what each training claims
+delta: float = 1e-5  # (0, 1) of the claim
+steps: int = 60  # [10, 100000] updates of a training
+canaries: int = 4000  # [200, 4810] gradient canaries of an audit from inside
+runs: int = 10  # [1, 100000] audits from inside for each fault
+sound_runs: int = 40  # [1, 100000] the same where nothing is wrong
+outside_models: int = 128  # [40, 100000] models for the audits from outside, for each fault
+records: int = 40  # [5, 100] mislabelled records that these ask about
+level: float = 0.95  # (0, 1) of each bound
+seed: int = 0  # [0, 1000000] of everything
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("planted_faults", globals())
+
+from lib.studies.audit import figures
+from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, planted_table
+
+chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidden layer of 64.")
+
+# %% [markdown]
+# ## In one figure
+#
+# Each row is a training with one fault, each column an audit. All claim $\epsilon = $
+# {value}`planted_faults.claim:g`. Audits from *outside* see final models; those from *inside* one
+# run see all steps of {value}`planted_faults.canaries:,` gradient canaries. The first row has no
+# fault: what is found there is a false alarm.
+#
+# ```{result} planted
+# ```
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Single steps of one run find {value}`planted_faults.steps_found` of
+#   {value}`planted_faults.faults` faults in at least {value}`planted_faults.often:.0%` of the runs;
+#   where a tenth of the noise is missing, in {value}`planted_faults.tenth_found:.0%`. The test of
+#   fresh noise and Poisson samples finds {value}`planted_faults.form_found` others, which leave no
+#   trace in single steps. Together they find {value}`planted_faults.inside_found`.
+# - *Holds.* Bounds that rest on less find gross mistakes: on the hypothesis of a Gaussian curve and
+#   independent scores {value}`planted_faults.gaussian_found`, on no hypothesis
+#   {value}`planted_faults.free_found`.
+# - *Holds.* {value}`planted_faults.sound_runs` sound trainings: the bounds accuse
+#   {value}`planted_faults.alarms_bounds` times, single steps {value}`planted_faults.alarms_steps`
+#   and the test of the form {value}`planted_faults.alarms_form` times, where each may in
+#   {value}`planted_faults.allowed:.0%`.
+# - *Caution.* From outside {value}`planted_faults.models:,` models find
+#   {value}`planted_faults.outside_found` of the faults. With all guesses right they could have
+#   shown {value}`planted_faults.outside_ceiling:.1f`, but the final model hides most of what a
+#   record did. One model from outside could show {value}`planted_faults.outside_one_ceiling:.1f` at
+#   most.
+#
+# ## What no such audit can find
+#
+# - A choice of learning rate, size or epochs on the private data, which the claim leaves out.
+# - A statistic of the private data that is released beside the model: a mean, a vocabulary, a
+#   threshold.
+# - An accountant that is wrong for the very mechanism that is claimed: audits take what it says of
+#   that mechanism for granted, or stay below it.
+# - Whatever meets no canary: a fault that depends on the data of other records, in a layer where no
+#   canary has its direction, or in steps that nobody looked at.
+# - Coins that leak. An audit whose coins the training knows finds "faults" that are its own, as in
+#   the last row; it never finds that it was fooled.
+#
+# ## For those who go on
+#
+# Next come the faults and the audits, one by one, and what each showed.
+#
+# ### Faults and audits
+#
+# Every fault is planted in the optimizer, in the noise or in the sampler of the book's engine by
+# Opacus; canaries, scores and claims stay what they are.
+#
+# - *Of the noise*: so much of what the claim needs.
+# - *Noise not scaled*: by the clipping norm, which is {value}`planted_faults.clipping:g` here.
+# - *Layer not clipped*: the last layer's weights pass whole.
+# - *Batch clipped*: the mean over the batch is clipped, not each example's gradient.
+# - *Noise twice*: every second step repeats the noise of the one before, as from a generator that
+#   is reset.
+# - *Shuffled batches*: each record once an epoch, accounted for as Poisson samples.
+# - *Another delta*: noise for $\delta = $ {value}`planted_faults.wrong_delta:g` where
+#   {value}`planted_faults.delta:g` is stated.
+# - *Leaked coins*: the signs of some noise follow the coins, as where both have one seed.
+#
+# An audit finds a fault if its lower bound is above the claim. That of *many* models is one-sided
+# Clopper-Pearson's: LiRA on one record for each model, the threshold from half of them, repeated
+# with other questions to the same models. *One* from outside asks one model about all
+# {value}`planted_faults.records` records ({py:obj}`lib.audit.one_run_epsilon`). From inside are
+# the four statements of {doc}`lib.audit.white_box </reference/white_box>`: on *no hypothesis*, on a
+# *Gaussian* curve, on that *and independent* scores, and of *single steps*. *Form* is its two tests
+# of the mechanism's form, fresh noise and Poisson samples, as one.
+
+# %%
+problem = Problem(
+    epsilon=epsilon, delta=delta, steps=steps, canaries=canaries, records=records, level=level
+)
+table = planted_table(
+    problem, tuple(FAULTS), runs, outside_models, sound_runs=sound_runs, seed=seed
+)
+
+# %%
+chapter.figure(
+    figures.plot_planted(table, FAULTS, AUDITS, epsilon),
+    "planted",
+    alt="Percentages: single steps of one run find most faults, audits from outside few.",
+    caption=(
+        f"How often (in %) an audit finds a fault: {runs} runs each from inside ({sound_runs} "
+        f"without a fault), {canaries:,} canaries a run; {outside_models:,} models from outside. "
+        f"Each audit may raise a false alarm in {1 - level:.0%}. With a star: it cannot show more "
+        f"than {epsilon:g}, whatever is wrong."
+    ),
+)
+
+# %%
+chapter.table(
+    table.replace({"fault": FAULTS, "audit": AUDITS}),
+    "planted",
+    "How often each audit finds a fault, its bound (or p-value) in the median, and what it could "
+    "show",
+    {"found": ".0%", "shown": ",.3f", "could show": ",.2f"},
+    aside=True,
+)
+
+# %%
+often = 0.9
+shares = table.pivot(index="fault", columns="audit", values="found")
+planted, sound = shares.drop(index="none"), table[table["fault"] == "none"].set_index("audit")
+alarms = (sound["found"] * sound["audits"]).round().astype(int)
+found = planted >= often
+
+# %%
+chapter.values(
+    claim=epsilon,
+    delta=delta,
+    wrong_delta=problem.wrong_delta,
+    clipping=problem.clipping_norm,
+    canaries=canaries,
+    records=records,
+    models=outside_models,
+    runs=runs,
+    sound_runs=sound_runs,
+    often=often,
+    allowed=1 - level,
+    faults=len(planted),
+    steps_found=int(found["steps"].sum()),
+    form_found=int((found["form"] & ~found["steps"]).sum()),
+    tenth_found=shares.loc["noise 0.9", "steps"],
+    delta_steps=shares.loc["delta", "steps"],
+    delta_gaussian=shares.loc["delta", "gaussian"],
+    inside_found=int((found["steps"] | found["form"]).sum()),
+    gaussian_found=int(found["gaussian"].sum()),
+    free_found=int(found["one run"].sum()),
+    outside_found=int(found["black box"].sum()),
+    alarms_bounds=int(alarms[["one run", "family", "gaussian"]].sum()),
+    alarms_steps=int(alarms["steps"]),
+    alarms_form=int(alarms["form"]),
+    outside_ceiling=sound.loc["black box", "could show"],
+    outside_one_ceiling=sound.loc["black box, one run", "could show"],
+    free_ceiling=sound.loc["one run", "could show"],
+)
+
+# %% [markdown]
+# ### What each audit showed
+#
+# The table above has a row for each fault and audit: the share found, the bound in the median (for
+# *form* a p-value), and what the same audit shows if no guess is wrong. On no
+# hypothesis {value}`planted_faults.canaries:,` canaries show
+# {value}`planted_faults.free_ceiling:.2f` at most. Clipping the mean over a batch escapes a test of
+# guesses more easily than one layer that is not clipped: very many canaries in a batch bound each
+# other, and look as if each had been clipped. Noise for another $\delta$ is a little less noise,
+# so that single steps find it in {value}`planted_faults.delta_steps:.0%`, and the bound of a
+# Gaussian curve with independent scores in {value}`planted_faults.delta_gaussian:.0%`.
+#
+# ## What is new here
+#
+# - Each of the book's audits is asked about the same faults in the same engine, with its false
+#   alarms beside.
+# - The test of single steps finds a tenth of the noise missing from one run, without an attack.
+#
+# ## Exercises
+#
+# 1. Fewer canaries. Which audit loses most, and which loses nothing?
+#    ```sh
+#    papermill book/planted_faults.py out.ipynb \
+#        -f params/quick/planted_faults.yml -p canaries 400
+#    ```
+# 2. A smaller claim. Which faults do bounds on no hypothesis find now?
+#    ```sh
+#    papermill book/planted_faults.py out.ipynb \
+#        -f params/quick/planted_faults.yml -p epsilon 1.0
+#    ```
+# 3. A larger claim. Which audits have a star now?
+#    ```sh
+#    papermill book/planted_faults.py out.ipynb \
+#        -f params/quick/planted_faults.yml -p epsilon 8.0
+#    ```
+#
+# ## Summary
+#
+# From inside one run {value}`planted_faults.inside_found` of {value}`planted_faults.faults` faults
+# are found, from outside {value}`planted_faults.outside_found` by
+# {value}`planted_faults.models:,` models. [What no such audit can
+# find](#what-no-such-audit-can-find) stands above.
+
+# %% tags=["remove-cell", "expect-numbers"]
+print(chapter.numbers(digits=2))
