@@ -14,14 +14,12 @@ from pandas.api.types import is_numeric_dtype
 
 from lib.plot import svg_bytes
 from lib.report.types import ANALYSES, Analysis, Drawing, Settings
-from lib.report.verdicts import ALWAYS, QUESTIONS, Verdict, verdicts
+from lib.report.verdicts import ALWAYS, QUESTIONS, SIGNS, Verdict, verdicts
 
 _ROWS = 200  # of a table; the folder of an export has all
 _OPEN = 10  # rows of a table that is not folded
 _WIDE = 8  # columns of a table that has a line for itself
 _WIDTH = 5.4  # inches of a figure: its words are readable on a phone and no giants on a screen
-#: A sign beside each word, for those who see no difference in the colors.
-_SIGNS = {"yes": "✓", "care": "!", "no": "✗", "open": "?", "told": "≈"}
 #: What would answer a question that always stands on the page.
 _MISSING = {
     "good": "To learn it, add labels and what the model answered.",
@@ -108,7 +106,7 @@ def _cards(found: list[Verdict], analyses: Mapping[str, Analysis]) -> str:
             more = f'<p class="more"><a href="#{place}">Details{notes}</a></p>'
         cards.append(
             f'<section class="card {one.light}"><h3>{escape(question)}</h3>'
-            f'<p class="word"><span aria-hidden="true">{_SIGNS[one.light]}</span> '
+            f'<p class="word"><span aria-hidden="true">{SIGNS[one.light]}</span> '
             f"{escape(one.word)}</p>{one.picture}<p>{escape(one.text)}</p>{more}</section>"
         )
     return f'<h2 class="quiet">In short</h2><div class="cards">{"".join(cards)}</div>'
