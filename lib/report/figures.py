@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from sklearn import metrics
 
 from lib.audit import privacy_region
 from lib.plot import COLOURS, new_figure
@@ -63,6 +64,21 @@ def plot_reliability(bins: pd.DataFrame) -> Figure:
     ax.set_xlabel("confidence")
     ax.set_ylabel("accuracy")
     _legend(ax)
+    return figure
+
+
+def plot_ranking(second: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]) -> Figure:
+    """Draw an ROC curve, and precision against recall, of the second of two classes."""
+    fpr, tpr, _ = metrics.roc_curve(second, score)
+    precision, recall, _ = metrics.precision_recall_curve(second, score)
+    figure, (left, right) = new_figure(1, 2, height=2.5)
+    chance = {"color": "0.5", "linestyle": ":", "marker": ""}
+    left.plot([0, 1], [0, 1], **chance)
+    left.plot(*_thinned(fpr, tpr), color=COLOURS[0], marker="")
+    left.set(xlabel="false positive rate", ylabel="true positive rate")
+    right.axhline(second.mean(), **chance)
+    right.plot(*_thinned(recall, precision), color=COLOURS[0], marker="")
+    right.set(xlabel="recall", ylabel="precision", ylim=(0, 1.02))
     return figure
 
 
