@@ -152,7 +152,8 @@ found = report.run_report(
     seed=seed,
     audit_design=audit_design,
 )
-chapter.table(found.overview, "overview", "Analyses, and what they lack")
+report.show(chapter, found, "verdicts")
+chapter.table(found.overview, "overview", "Analyses, and what they lack", aside=True)
 chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
 chapter.values(target=target, fewest=report.collect.fewest_rows(target, alpha))
 for name, analysis in found.analyses.items():

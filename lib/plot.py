@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from matplotlib import pyplot as plt
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import LogLocator, NullLocator
 
 __all__ = ["COLOURS", "MARKERS", "new_figure", "style"]
@@ -47,7 +48,7 @@ _RC = {
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": plt.cycler(color=COLOURS, marker=MARKERS),
+    "axes.prop_cycle": cycler(color=COLOURS, marker=MARKERS),
     "lines.markersize": 5.5,
     "lines.linewidth": 1.8,
     "svg.fonttype": "path",
@@ -67,7 +68,7 @@ def style() -> Iterator[None]:
     """
     import seaborn as sns  # here: it takes half a second, which a command without a figure saves
 
-    with sns.axes_style("ticks"), plt.rc_context(_RC):
+    with sns.axes_style("ticks"), matplotlib.rc_context(_RC):
         yield
 
 
@@ -98,6 +99,8 @@ def new_figure(
     ([4.0, 4.0], 2)
     >>> plt.close(figure)
     """
+    from matplotlib import pyplot as plt  # here: it takes time, which a text report saves
+
     with style():
         figure, axes = plt.subplots(
             rows, columns, figsize=(_WIDTH, height * rows), layout="constrained", **options
@@ -127,10 +130,12 @@ def plain_log(axis: Axis) -> None:
 
 def svg_bytes(figure: Figure, salt: str, title: str = "") -> bytes:
     """SVG of a figure, which is closed; without date, with a fixed salt: always the same file."""
+    from matplotlib import pyplot as plt
+
     stream = io.BytesIO()
     metadata = {"Date": None} | ({"Title": title} if title else {})
     try:
-        with plt.rc_context({"svg.hashsalt": salt}):
+        with matplotlib.rc_context({"svg.hashsalt": salt}):
             figure.savefig(stream, format="svg", metadata=metadata)
         if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure)):
             raise ValueError(f"figure {salt} {fault}")

@@ -23,7 +23,8 @@ def pins():
 
 def test_pins_satisfy_what_the_project_declares(pins):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for text in project["dependencies"] + project["optional-dependencies"]["test"]:
+    extras = project["optional-dependencies"]
+    for text in project["dependencies"] + extras["training"] + extras["test"]:
         requirement = Requirement(text)
         assert requirement.specifier.contains(pins[requirement.name.lower()]), text
 

@@ -177,13 +177,13 @@ def test_updates_keep_what_must_stay(program):
     pins = update.read(text)
     project = {
         "dependencies": ["jupyter-book>=1.0.4,<2", "numpy>=2.0"],
-        "optional-dependencies": {"test": ["pytest>=8.3"]},
+        "optional-dependencies": {"test": ["pytest>=8.3"], "training": ["opacus>=1.5"]},
     }
     asked = update.wanted(pins, project)
     assert f"torch=={pins['torch']}" in asked
     assert f"jupyter-book=={pins['jupyter-book']}" in asked
-    assert {"numpy>=2.0", "pytest>=8.3", "numpy", "pytest"} <= set(asked)
-    assert len(asked) == len(pins) + 3
+    assert {"numpy>=2.0", "pytest>=8.3", "opacus>=1.5", "numpy", "pytest"} <= set(asked)
+    assert len(asked) == len(pins) + 4
     found = {**pins, "numpy": "2.9.0", "torch": pins["torch"] + "+cpu", "nvidia-cublas": "1.0"}
     after = update.read(update.written(text, found))
     assert after == {**pins, "numpy": "2.9.0"}

@@ -1,15 +1,19 @@
 """Figures of a report on a user's own model."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from sklearn import metrics
 
 from lib.audit import privacy_region
 from lib.plot import COLOURS, new_figure
+from lib.report.verdicts import INKS, SIGNS, Verdict
 from lib.selective import AccuracyCoverage, accuracy_bound
 from lib.suitability.tipping import FMOW_ERRORS
 
@@ -60,6 +64,21 @@ def plot_reliability(bins: pd.DataFrame) -> Figure:
     ax.set_xlabel("confidence")
     ax.set_ylabel("accuracy")
     _legend(ax)
+    return figure
+
+
+def plot_ranking(second: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]) -> Figure:
+    """Draw an ROC curve, and precision against recall, of the second of two classes."""
+    fpr, tpr, _ = metrics.roc_curve(second, score)
+    precision, recall, _ = metrics.precision_recall_curve(second, score)
+    figure, (left, right) = new_figure(1, 2, height=2.5)
+    chance = {"color": "0.5", "linestyle": ":", "marker": ""}
+    left.plot([0, 1], [0, 1], **chance)
+    left.plot(*_thinned(fpr, tpr), color=COLOURS[0], marker="")
+    left.set(xlabel="false positive rate", ylabel="true positive rate")
+    right.axhline(second.mean(), **chance)
+    right.plot(*_thinned(recall, precision), color=COLOURS[0], marker="")
+    right.set(xlabel="recall", ylabel="precision", ylim=(0, 1.02))
     return figure
 
 
@@ -171,4 +190,23 @@ def plot_contamination(
     ax.set_xlabel("fraction of contaminated points")
     ax.set_ylabel(label)
     _legend(ax)
+    return figure
+
+
+def plot_verdicts(found: Sequence[Verdict]) -> Figure:
+    """Draw a report's first screen: each question, its answer in a word, and in a line."""
+    texts = [textwrap.wrap(one.text, 60) for one in found]
+    lines = [2.9 + 1.05 * len(text) for text in texts]  # of 0.15 inches
+    figure, ax = new_figure(height=0.15 * sum(lines))
+    ax.set(xlim=(0, 1), ylim=(sum(lines), 0))
+    ax.set_axis_off()
+    top = 0.0
+    for one, text, height in zip(found, texts, lines, strict=True):
+        ink = INKS[one.light]
+        ax.add_patch(Rectangle((0, top), 0.012, height - 0.6, color=ink))
+        at = {"x": 0.035, "va": "top", "fontsize": 9}
+        ax.text(y=top, s=one.question, weight="bold", **at)
+        ax.text(y=top + 1.05, s=f"{SIGNS[one.light]} {one.word}", weight="bold", color=ink, **at)
+        ax.text(y=top + 2.15, s="\n".join(text), **at | {"fontsize": 8.5})
+        top += height
     return figure

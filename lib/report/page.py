@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_float_dtype, is_object_dtype
 
+from lib.report.figures import plot_verdicts
 from lib.report.reports import Report
 from lib.report.types import ANALYSES
+from lib.report.verdicts import verdicts
 
 
 def _format(column: pd.Series) -> str:
@@ -18,7 +20,7 @@ def _format(column: pd.Series) -> str:
 
 
 def show(chapter: Any, report: Report, name: str) -> None:
-    """Show what an analysis found on a chapter's page, or why it was skipped.
+    """Show what an analysis found on a chapter's page, or why it was skipped; or all verdicts.
 
     Parameters
     ----------
@@ -27,10 +29,20 @@ def show(chapter: Any, report: Report, name: str) -> None:
     report : Report
         Of :func:`lib.report.run_report`.
     name : str
-        Of :data:`lib.report.ANALYSES`.
+        Of :data:`lib.report.ANALYSES`; or ``"verdicts"``, for a picture of what a report says
+        first.
     """
+    if name == "verdicts":
+        answers = verdicts(report.analyses, report.settings)
+        chapter.figure(
+            plot_verdicts(answers),
+            "verdicts",
+            alt="; ".join(f"{one.question} {one.word}" for one in answers),
+            caption="What the page of this report says first.",
+        )
+        return
     if name not in ANALYSES:
-        raise ValueError(f"name must be one of {', '.join(ANALYSES)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(ANALYSES)}, verdicts, got {name!r}")
     if name in report.skipped:
         chapter.note(f"{ANALYSES[name]}: skipped. {report.skipped[name]}")
         return

@@ -132,7 +132,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             "quality_confusion": confusion(rows),
         }
         captions["quality_classes"] = (
-            "Class by class: rows, recall with its interval, and precision; the commonest first"
+            "Class by class: rows, recall with its interval, precision and F1; the commonest first"
         )
         captions["quality_confusion"] = (
             f"Confusion matrix of the {min(_CLASSES, len(np.unique(rows.labels)))} commonest "
@@ -150,6 +150,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             f"Accuracy by confidence; intervals hold together at {settings.level:.0%}"
         )
         drawings["quality_reliability"] = _reliability(bins, settings)
+        drawings |= _ranking(rows)
         verdict += f". {_TRUE[judged(bins)]}"
         doubts += _certain_and_wrong(rows, settings)
     return Analysis(
@@ -184,9 +185,11 @@ def by_class(rows: _Rows, settings: Settings) -> pd.DataFrame:
         recall = share(rows.correct[of_class], settings.level, clusters)
         answered = rows.predicted == j
         precision = float(rows.correct[answered].mean()) if answered.any() else math.nan
+        right = int((of_class & answered).sum())
+        f1 = 2 * right / int(counts[j] + answered.sum())
         name = rows.name(int(j)).strip("'")
-        found.append((name, int(counts[j]), int(answered.sum()), *recall, precision))
-    columns = ["class", "rows", "answers", "recall", "low", "high", "precision"]
+        found.append((name, int(counts[j]), int(answered.sum()), *recall, precision, f1))
+    columns = ["class", "rows", "answers", "recall", "low", "high", "precision", "F1"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -285,6 +288,23 @@ def _reliability(bins: pd.DataFrame, settings: Settings) -> Drawing:
         f"{settings.level:.0%}; below the diagonal the model is surer than it is right. Sizes show "
         "numbers of rows.",
     )
+
+
+def _ranking(rows: _Rows) -> dict[str, Drawing]:
+    """How well the second of two classes is told from the first, at all thresholds."""
+    if rows.probabilities is None or rows.probabilities.shape[1] != 2:
+        return {}
+    second, score = rows.labels == 1, rows.logarithms[:, 1] - rows.logarithms[:, 0]
+    if second.all() or not second.any():
+        return {}
+    return {
+        "quality_ranking": Drawing(
+            lambda: figures.plot_ranking(second, score),
+            "An ROC curve beside the diagonal of chance, and a curve of precision by recall.",
+            f"The class {rows.name(1)} at all thresholds of its probability: ROC curve, and "
+            "precision by recall. Dotted: an order by chance.",
+        )
+    }
 
 
 def _certain_and_wrong(rows: _Rows, settings: Settings) -> list[str]:

@@ -14,14 +14,12 @@ from pandas.api.types import is_numeric_dtype
 
 from lib.plot import svg_bytes
 from lib.report.types import ANALYSES, Analysis, Drawing, Settings
-from lib.report.verdicts import ALWAYS, QUESTIONS, Verdict, verdicts
+from lib.report.verdicts import ALWAYS, QUESTIONS, SIGNS, Verdict, verdicts
 
 _ROWS = 200  # of a table; the folder of an export has all
-_OPEN = 10  # rows of a table that is not folded
+_OPEN = 12  # rows of a table that is not folded
 _WIDE = 8  # columns of a table that has a line for itself
 _WIDTH = 5.4  # inches of a figure: its words are readable on a phone and no giants on a screen
-#: A sign beside each word, for those who see no difference in the colors.
-_SIGNS = {"yes": "✓", "care": "!", "no": "✗", "open": "?", "told": "≈"}
 #: What would answer a question that always stands on the page.
 _MISSING = {
     "good": "To learn it, add labels and what the model answered.",
@@ -62,8 +60,9 @@ def single_page(
         _cards(verdicts(analyses, settings), analyses),
         *(_section(analyses[name]) for name in ANALYSES if name in analyses),
         _skipped(overview),
-        "<h2>Settings</h2>"
-        + _table(pd.DataFrame(vars(settings).items(), columns=["name", "value"])),
+        "<h2>Settings</h2><details><summary>Levels, margin, target and seed</summary>"
+        + _table(pd.DataFrame(vars(settings).items(), columns=["name", "value"]))
+        + "</details>",
         "</main>",
     ]
     body = "\n".join(part for part in parts if part)
@@ -108,7 +107,7 @@ def _cards(found: list[Verdict], analyses: Mapping[str, Analysis]) -> str:
             more = f'<p class="more"><a href="#{place}">Details{notes}</a></p>'
         cards.append(
             f'<section class="card {one.light}"><h3>{escape(question)}</h3>'
-            f'<p class="word"><span aria-hidden="true">{_SIGNS[one.light]}</span> '
+            f'<p class="word"><span aria-hidden="true">{SIGNS[one.light]}</span> '
             f"{escape(one.word)}</p>{one.picture}<p>{escape(one.text)}</p>{more}</section>"
         )
     return f'<h2 class="quiet">In short</h2><div class="cards">{"".join(cards)}</div>'
@@ -136,8 +135,10 @@ def _section(found: Analysis) -> str:
 
 def _folded(name: str, caption: str, table: pd.DataFrame, first: bool) -> str:
     """A table under its caption; the first one, and what every reader looks for, is unfolded."""
-    wanted = first or name in ("quality_classes", "quality_confusion", "comparison")
-    small = max(len(table), len(table.columns) - 1) <= _OPEN
+    wanted = first or name in (
+        *("quality_classes", "quality_confusion", "selective_groups", "comparison"),
+    )
+    small = max(len(table), len(table.columns)) <= _OPEN
     wide = ' class="wide"' * (len(table.columns) > _WIDE)
     return (
         f"<details{wide}{' open' * (wanted and small)}><summary>{escape(caption)}</summary>"

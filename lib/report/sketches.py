@@ -76,7 +76,7 @@ def reliability(bins: pd.DataFrame, alt: str) -> str:
 
 
 def part(share: float, told: str, rest: str, alt: str) -> str:
-    """A bar that is filled as far as a share of the whole goes."""
+    """A bar of which a part is filled."""
     end = _LEFT + share * (_RIGHT - _LEFT)
     full = f'x="{_LEFT}" y="10" width="{_RIGHT - _LEFT}" height="22" rx="3"'
     parts = [

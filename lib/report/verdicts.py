@@ -26,11 +26,16 @@ QUESTIONS = {
 #: Those that stand on the page also where they cannot be answered; others are in the folded table.
 ALWAYS = ("good", "trust", "when", "there")
 
+#: A sign and an ink for each light: the color alone says nothing.
+SIGNS = {"yes": "✓", "care": "!", "no": "✗", "open": "?", "told": "≈"}
+INKS = {"yes": "#00694e", "care": "#7a5200", "no": "#a8320a", "open": "#57606a", "told": "#005a8f"}
+
 
 class Verdict(NamedTuple):
     """An answer.
 
-    `light` is "yes", "care", "no", or "open" where nothing is known; `word` says it in words.
+    `light` is "yes", "care", "no", "told" for a number that is neither good nor bad, or "open"
+    where nothing is known; `word` says it in words.
     """
 
     name: str

@@ -8,14 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from lib.check import (
@@ -165,17 +161,27 @@ def make_estimator(
     if name == "logistic":
         model: Any = LogisticRegression(max_iter=1000)
     elif name == "gradient-boosting":
+        from sklearn.ensemble import GradientBoostingClassifier  # here: each takes time to load
+
         model = GradientBoostingClassifier(random_state=drawn)
     elif name == "svm":
         model = _LogisticSVC() if calibration == "none" else SVC()
     elif name == "random-forest":
+        from sklearn.ensemble import RandomForestClassifier
+
         model = RandomForestClassifier(random_state=drawn)
     elif name == "decision-tree":
+        from sklearn.tree import DecisionTreeClassifier
+
         model = DecisionTreeClassifier(random_state=drawn)
     else:
+        from sklearn.neural_network import MLPClassifier
+
         layers = (_HIDDEN,) * (1 if name == "one-layer" else 2)
         model = MLPClassifier(layers, max_iter=1000, tol=1e-3, random_state=drawn)
     if calibration != "none":
+        from sklearn.calibration import CalibratedClassifierCV
+
         model = CalibratedClassifierCV(model, method=_METHODS[calibration], cv=splits)
     elif seed is not None:
         seed = 0  # without splits one order is as good as another

@@ -5,8 +5,17 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 from sklearn import metrics
+from sklearn.calibration import calibration_curve
 
-from lib.report import ModelPredictions, Settings, explain, report, run_analysis
+from lib.report import (
+    ModelPredictions,
+    Settings,
+    example_predictions,
+    explain,
+    read_predictions,
+    report,
+    run_analysis,
+)
 from lib.report.rivals import exact_p
 from lib.report.types import mean_of, share
 
@@ -45,6 +54,9 @@ def test_numbers_are_scikit_learns(k):
     by_class = found.tables["quality_classes"].set_index("class")
     recall = metrics.recall_score(y, said, average=None)
     np.testing.assert_allclose(by_class.loc[[str(j) for j in np.unique(y)], "recall"], recall)
+    f1 = metrics.f1_score(y, said, average=None)
+    np.testing.assert_allclose(by_class.loc[[str(j) for j in np.unique(y)], "F1"], f1)
+    assert ("quality_ranking" in found.drawings) == (k == 2)
     table = found.tables["quality_confusion"].set_index("true class")
     assert len(table) == min(k, 20)
     kept = [int(name) for name in table.index]
@@ -197,3 +209,56 @@ def test_models_that_never_abstain_are_compared_row_by_row():
         found = report(table).analyses["comparison"]
         assert len(found.tables["comparison"]) == others
         assert ("each interval is at the level by itself" in str(found.captions)) == (others > 1)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The example whose report the book shows, and what the report says of it."""
+    path = tmp_path_factory.mktemp("published") / "example.npz"
+    given = read_predictions(example_predictions(path, seed=0))
+    found = {
+        name: run_analysis(name, given, SETTINGS) for name in ("quality", "selective", "audit")
+    }
+    return dict(np.load(path)), found
+
+
+def test_the_published_example_is_recomputed_by_scikit_learn(published):
+    arrays, found = published
+    logits, y = arrays["test_logits"], arrays["test_labels"]
+    p, rows = special.softmax(logits, axis=1), items(found["quality"])
+    said = p.argmax(axis=1)
+    assert found["quality"].values["quality_accuracy"] == metrics.accuracy_score(y, said)
+    assert rows["log loss (NLL)"] == pytest.approx(metrics.log_loss(y, p))
+    brier = metrics.brier_score_loss(y, p, scale_by_half=False)
+    assert rows["Brier score (sum over classes)"] == pytest.approx(brier)
+    scores = [arrays["member_scores"], arrays["nonmember_scores"]]
+    member = np.repeat([1, 0], [len(one) for one in scores])
+    auc = metrics.roc_auc_score(member, np.concatenate(scores))
+    audit = found["audit"].tables["audit"].set_index("item")["value"]
+    assert audit["ROC AUC of the attack"] == pytest.approx(auc)
+
+
+def test_its_calibration_error_is_that_of_scikit_learns_bins(published):
+    """By `calibration_curve`, whose bins lack their sizes; those are by `numpy.histogram`."""
+    arrays, found = published
+    confidence = special.softmax(arrays["test_logits"], axis=1).max(axis=1)
+    right = arrays["test_logits"].argmax(axis=1) == arrays["test_labels"]
+    accuracy, mean = calibration_curve(right, confidence, n_bins=10)
+    sizes, _ = np.histogram(confidence, np.linspace(0, 1, 11))
+    weights = sizes[sizes > 0] / len(right)
+    ece = weights @ np.abs(accuracy - mean)
+    values = found["quality"].values
+    assert values["ece"] == pytest.approx(ece)
+    assert values["ece_low"] <= ece <= values["ece_high"]
+    np.testing.assert_allclose(found["quality"].tables["quality_bins"]["accuracy"], accuracy)
+
+
+def test_its_area_under_the_risk_coverage_curve_is_a_mean_of_running_errors(published):
+    """Without ties, as here: the mean over k of the error among the k surest, by pandas."""
+    arrays, found = published
+    sure = special.softmax(arrays["test_logits"], axis=1).max(axis=1)
+    assert len(np.unique(sure)) == len(sure)
+    wrong = arrays["test_logits"].argmax(axis=1) != arrays["test_labels"]
+    running = pd.Series(wrong[np.argsort(-sure)]).expanding().mean()
+    table = found["selective"].tables["selective_scores"].set_index("score")
+    assert table.loc["softmax response", "AURC"] == pytest.approx(running.mean())

@@ -27,6 +27,17 @@ def test_curves_of_few_points_are_whole_and_of_many_thinned(n):
     np.testing.assert_allclose(y, selective.accuracy_bound(correct.mean(), x))
 
 
+def test_ranking_is_drawn_at_all_thresholds():
+    """Precision and rates by hand, of four rows of which two are of the class."""
+    second = np.array([True, False, True, False])
+    left, right = figures.plot_ranking(second, np.array([4.0, 3.0, 2.0, 1.0])).axes
+    assert {(0, 0), (0, 0.5), (0.5, 0.5), (0.5, 1), (1, 1)} >= set(
+        zip(*(values.tolist() for values in left.lines[1].get_data()), strict=True)
+    )
+    points = list(zip(*(values.tolist() for values in right.lines[1].get_data()), strict=True))
+    assert points == [(1, 0.5), (1, pytest.approx(2 / 3)), (0.5, 0.5), (0.5, 1), (0, 1)]
+
+
 def test_moved_signals():
     """What has no finite difference is left out."""
     names, moved = ["conf_max", "energy", "loss", "top_2"], [True, True, False, True]
