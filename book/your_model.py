@@ -28,7 +28,7 @@ margin: float = 0.05  # (-1, 1) largest acceptable drop in accuracy on the user'
 target: float = 0.95  # (0, 1] accuracy to reach by abstaining
 delta: float = 1e-5  # [0, 1) of the audit, if the file states none
 learner: str = "forest"  # {forest, linear, super} of the counterfactual estimates
-seed: int = 0  # [0, 1000000] of folds, halves, the order of equal scores and the example
+seed: int = 0  # [0, 1000000] of the example and of simulations: it decides no verdict
 audit_design: str = "one run"  # {one run, independent} how the membership scores came about
 drawn_files: int = 10  # [2, 1000] simulated files for each way to abstain
 
@@ -244,7 +244,7 @@ report.show(chapter, found, "suitability")
 #   beforehand (1% to 30% of the points); the bound counts the right ones and pays for trying five.
 #   Where the numbers of members and non-members fit no fair coins, it is not used.
 # - `independent`: every score comes from a training of its own, and members were decided at random.
-#   One half of the trials chooses a threshold, and the other half decides.
+#   The largest of the bounds at all thresholds counts, each at a level that pays for that choice.
 #
 # The verdict takes the bound of that design and no other, and states its condition. The other rows
 # of the table stand beside their own conditions. The best of all thresholds is biased:

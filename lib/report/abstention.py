@@ -16,26 +16,24 @@ from lib.counterfactual.learners import calibrated
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.report.row_order import in_own_order, own_scores, scores_of
 from lib.report.types import (
     ANALYSES,
     FEWEST,
     HOPELESS,
     POWER,
-    SCORES,
     Analysis,
     Drawing,
     Settings,
-    acceptance_scores,
     share,
     silent,
     table,
 )
-from lib.ties import precision
 
 Array = npt.NDArray[Any]
 
 _FOLDS = 5
-_EQUAL = 64 * np.finfo(float).eps  # what rounding leaves between equal probabilities
+_SEED = 0  # of folds and forests, for rows in an order of their own: no choice, so none can mislead
 KNOWN_CLIP = 1e-12  # of propensities that need no clipping
 
 
@@ -61,14 +59,6 @@ def comparison_obstacle(given: ModelPredictions) -> str:
     return " ".join(_no_estimate(n, getattr(given, n), given.test_labels) for n in names).strip()
 
 
-def _scores_of(logits: Array, labels: Array, abstained: Array) -> Array:
-    """Whether answers are right, 0 or 1; NaN where there was none: that is not read."""
-    out = np.full(len(labels), math.nan)
-    answered = ~abstained
-    out[answered] = logits[answered].argmax(axis=1) == labels[answered]
-    return out
-
-
 def _truth(logits: Array, labels: Array) -> Array | None:
     """Whether every prediction would be right, if all are known."""
     if (labels < 0).any() or silent(logits).any():
@@ -85,21 +75,6 @@ def _covariates(
     for one in scores:
         columns += [] if one is None else [values[:, None] for values in one.values()]
     return np.hstack(columns)
-
-
-def _own_scores(logits: Array) -> dict[str, Array] | None:
-    """Acceptance scores that vary; None where abstained rows have no logits."""
-    if silent(logits).any():
-        return None
-    # Probabilities and entropies are exact to rounding of 1.  The energy is as exact as the logits:
-    # that of log probabilities is 0 but for their rounding.
-    rounding = dict.fromkeys(SCORES, _EQUAL)
-    rounding["energy"] = precision(logits) * max(1.0, float(np.abs(logits).max()))
-    return {
-        f"its {name}": values
-        for name, values in acceptance_scores(logits).items()
-        if np.ptp(values) > rounding[name]
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +153,7 @@ def _side(
     else:
         found = _estimate(x, s, r, told, ~never, settings)
     if told is None and settings.learner == "linear":
-        (one,), changed = recalibrated(found.nuisances, (None,), settings.seed)
+        (one,), changed = recalibrated(found.nuisances, (None,), _SEED)
         if changed:
             found = counterfactual.estimate_from_nuisances(one, level=settings.level)
     # overlap: the influence value; none, answered: its score; none, abstained: 0 to 1, a bound is
@@ -222,7 +197,7 @@ def _estimate(
 ) -> counterfactual.Estimate:
     """The doubly robust estimate of a score in some rows."""
     x, s, r = x[can], s[can], r[can]
-    rng = np.random.default_rng(settings.seed)
+    rng = np.random.default_rng(_SEED)
     fold = counterfactual.fold_numbers(len(x), _FOLDS, rng)
     if r.any():
         one = counterfactual.fit_nuisances(x, s, r, fold, settings.learner, rng=rng)
@@ -364,9 +339,10 @@ class _Page:
 
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report: counterfactual accuracy, or bounds on it."""
+    given = in_own_order(given)
     r, level = given.test_abstained, settings.level
-    s = _scores_of(given.test_logits, given.test_labels, r)
-    told, scores = given.test_propensities, _own_scores(given.test_logits)
+    s = scores_of(given.test_logits, given.test_labels, r)
+    told, scores = given.test_propensities, own_scores(given.test_logits)
     x = _covariates(given, [told], [scores])
     side = _side(x, given, s, r, told, scores, settings)
     answers = counterfactual.selective_score(s, r, level=level)
@@ -471,12 +447,13 @@ def _doubts(sides: Sequence[_Side]) -> list[str]:
 
 def compare(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report: the difference to a competitor, or bounds on it."""
+    given = in_own_order(given)
     level, labels = settings.level, given.test_labels
     flags = given.test_abstained, given.other_abstained
     logits = given.test_logits, given.other_logits
-    pairs = [(_scores_of(z, labels, r), r) for z, r in zip(logits, flags, strict=True)]
+    pairs = [(scores_of(z, labels, r), r) for z, r in zip(logits, flags, strict=True)]
     known = [given.test_propensities, given.other_propensities]
-    scores = [_own_scores(z) for z in logits]
+    scores = [own_scores(z) for z in logits]
     x = _covariates(given, known, scores)
     sides = [
         _side(x, given, s, r, told, own, settings)

@@ -80,8 +80,8 @@ def attack_ceiling(members: int, others: int, delta: float, level: float, design
         counts = {fixed_guesses(n, fraction) for fraction in FRACTIONS}
         each = 1 - (1 - level) / len(FRACTIONS)
         return max(audit.one_run_epsilon(count, count, n, delta, each) for count in counts)
-    tp, tn = members - round(members / 2), others - round(others / 2)
-    return float(audit.epsilon_lower_bounds([[tp, 0, tn, 0]], delta, level, "clopper-pearson")[0])
+    rows = [[0, 0, others, members], [members, 0, others, 0]]  # "member" nowhere, and without error
+    return float(audit.union_lower_bound(rows, delta, level, "clopper-pearson")[1])
 
 
 def trials_to_refute(epsilon: float, delta: float, level: float, design: str) -> int | None:
@@ -120,7 +120,7 @@ def detectable_epsilon(
     trials = min(trials, most) // 4 * 4
     if trials < 8 or not (epsilon > 0 and delta > 0):
         return trials, math.nan
-    bound = "one run" if settings.audit_design == "one run" else "held-out"
+    bound = "one run" if settings.audit_design == "one run" else "union"
     options = {"level": settings.level, "repetitions": repetitions, "seed": settings.seed}
     mu = detection_limit(bound, trials, epsilon, delta, power=POWER, **options)
     return trials, audit.true_best_epsilon(mu, delta) if mu < math.inf else mu

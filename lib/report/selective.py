@@ -30,6 +30,7 @@ _BY_GROUP = (
     "Accuracy by group, with intervals that hold all together; and, as seen on these rows, how "
     "often the model answers above the guaranteed threshold, and how accurate it is there"
 )
+_DRAWS = 25  # of one row a cluster
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
 
 
@@ -229,7 +230,8 @@ def _areas(
             settings.target,
             1 - settings.alpha / len(scores),
             clusters=clusters,
-            rng=settings.seed,
+            rng=0,  # many draws, so that none of them decides, nor does this number
+            draws=_DRAWS,
         )
         threshold = math.nan if sure.threshold is None else sure.threshold
         rows.append((name, *found, plug_in, sure.coverage or 0.0, threshold))

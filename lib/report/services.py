@@ -22,6 +22,7 @@ from lib.counterfactual.metrics import selective_score
 from lib.report.abstention import KNOWN_CLIP, estimate_with_known, never_answered, recalibrated
 from lib.report.collect import about
 from lib.report.predictions import ModelPredictions
+from lib.report.row_order import in_own_order
 from lib.report.types import ANALYSES, HOPELESS, Analysis, Settings, check
 
 NEEDS = ("test_features", "test_scores", "test_abstained", "other_scores", "other_abstained")
@@ -143,7 +144,7 @@ def compare_services(
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report: the two services of a file with scores, any difference matters."""
     found = compare_services(
-        given, learner=settings.learner, level=settings.level, rng=settings.seed
+        in_own_order(given), learner=settings.learner, level=settings.level, rng=0
     )
     low, high = found.difference.interval
     return Analysis(

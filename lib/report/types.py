@@ -115,13 +115,16 @@ class Settings:
         ``"linear"`` are calibrated by isotonic regression where that predicts abstention better;
         then the interval allows for few answers with large weights.
     seed : int
-        At least 0; of folds, learners, halves and the order of equal membership scores.
+        At least 0; of simulations that tell what an audit could have seen.  No verdict hangs on
+        it, nor on the order of rows: folds, draws and the order of equal membership scores are by
+        what the rows are.
     audit_design : {"one run", "independent"}
         How the membership scores came about, which has to be known before they are looked at.
         One run: all are of one training, and a fair coin of its own decided for every point
         whether it was a member (:func:`lib.audit.one_run_epsilon`).  Independent: every score is
-        of a training of its own, whose member was decided at random; Clopper and Pearson's bound
-        at a threshold that one half chose.  The verdict uses this design's bound and no other.
+        of a training of its own, whose member was decided at random; the largest of Clopper and
+        Pearson's bounds at all thresholds, which pays for that choice
+        (:func:`lib.audit.union_lower_bound`).  The verdict uses this design's bound and no other.
     """
 
     alpha: float = 0.05

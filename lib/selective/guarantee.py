@@ -1,13 +1,13 @@
 """A threshold whose selective accuracy is at least a target, with confidence."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from lib.check import as_generator, as_names, as_number, as_scored, as_unit, same_rows
+from lib.check import as_generator, as_integer, as_names, as_number, as_scored, as_unit, same_rows
 from lib.selective.curves import warn_of_copies
 from lib.ties import group_starts
 
@@ -53,6 +53,7 @@ def guaranteed_threshold(
     *,
     clusters: npt.ArrayLike | None = None,
     rng: np.random.Generator | int | None = None,
+    draws: int = 1,
 ) -> Threshold:
     """The threshold of largest coverage whose selective accuracy is surely at least a target.
 
@@ -73,6 +74,10 @@ def guaranteed_threshold(
         promised, and seen, is then of a random point of a random cluster.
     rng : numpy.random.Generator or int
         Needed with clusters, not read without: by whom the points are drawn.
+    draws : int
+        Times that points are drawn, odd; not read without clusters.  With more than one, each
+        draw's threshold may fail half as often, and the median threshold counts, so that no single
+        draw decides.  Coverage and accuracy are then those of the median draw.
 
     Returns
     -------
@@ -86,6 +91,11 @@ def guaranteed_threshold(
 
     Notes
     -----
+    The median of several draws is too low only if half of them are, which happens with at most
+    twice the probability of one, however they depend on each other (Markov's inequality for the
+    fraction that fails).  That, too, needs the accuracy to cross the target once.  The lower limit
+    of the coverage is then by Massart's inequality, which holds at all thresholds together.
+
     The level rests on independent points: with 10 copies of each the target is missed in a quarter
     of the draws instead of a twentieth.  Groups are of scores that are equal up to rounding
     (:func:`lib.ties.group_starts`); the threshold is the largest score of the next group.
@@ -123,11 +133,43 @@ def guaranteed_threshold(
     correct, score = as_scored(correct, score)
     target = float(as_unit("target", target, open_left=True))
     level = as_number("level", level, 0, 1)
+    if as_integer("draws", draws, 1) % 2 == 0:
+        raise ValueError(f"draws must be odd, got {draws!r}")
     if clusters is None:
         warn_of_copies(correct, score)
-    else:
-        chosen = _one_of_each(correct, score, as_names("clusters", clusters, len(score)), rng)
-        correct, score = correct[chosen], score[chosen]
+        return _threshold(correct, score, target, level)
+    names, rng = as_names("clusters", clusters, len(score)), as_generator(rng, "rng")
+    # By what points are and not by where they stand: one of each cluster, drawn by its place there.
+    _, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    order, first = np.lexsort((correct, score, place)), np.cumsum(sizes) - sizes
+    each = level if draws == 1 else (1 + level) / 2
+    found = []
+    for _ in range(draws):
+        chosen = order[first + rng.integers(0, sizes)]
+        found.append((_threshold(correct[chosen], score[chosen], target, each), score[chosen]))
+    return found[0][0] if draws == 1 else _median(found, level)
+
+
+def _median(found: list[tuple[Threshold, npt.NDArray]], level: float) -> Threshold:
+    """The draw with the median threshold; one without a threshold counts as the highest."""
+    found = sorted(found, key=_height)
+    middle = found[len(found) // 2][0]
+    if middle.threshold is None:
+        return replace(middle, level=level)
+    # Of draws that each hold at (1 + level) / 2: the median fails at most twice as often.
+    seen = float(np.median([(score > middle.threshold).mean() for _, score in found]))
+    slack = math.sqrt(math.log(2 / (1 - level)) / (2 * len(found[0][1])))
+    return replace(middle, coverage_low=max(0.0, seen - slack), level=level)
+
+
+def _height(one: tuple[Threshold, npt.NDArray]) -> float:
+    return math.inf if one[0].threshold is None else one[0].threshold
+
+
+def _threshold(
+    correct: npt.NDArray[np.bool_], score: npt.NDArray[np.floating], target: float, level: float
+) -> Threshold:
+    """The threshold of independent points."""
     n = len(score)
     order = np.argsort(-score, kind="stable")
     ordered, hits = score[order], np.cumsum(correct[order])
@@ -150,19 +192,6 @@ def guaranteed_threshold(
         target,
         level,
     )
-
-
-def _one_of_each(
-    correct: npt.NDArray[np.bool_],
-    score: npt.NDArray[np.floating],
-    names: npt.NDArray,
-    rng: np.random.Generator | int | None,
-) -> npt.NDArray[np.int64]:
-    """One point of each cluster, drawn by what the points are and not by where they stand."""
-    rng = as_generator(rng, "rng")
-    _, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    order = np.lexsort((correct, score, place))
-    return order[np.cumsum(sizes) - sizes + rng.integers(0, sizes)]
 
 
 def _weights(
