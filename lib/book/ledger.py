@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lib.book.claims import NOT_REPRODUCED, Claim
+from lib.book.claims import NOT_COMPARABLE, NOT_REPRODUCED, Claim
 from lib.book.pages import Page
 from lib.book.render import (
     HEAD,
@@ -76,7 +76,7 @@ def ledger_html(ledger: Ledger) -> str:
         parts.append(f"<h2 id='{paper.lower()}'>{html.escape(head)}</h2>")
         parts.append(_grid(ledger, of_paper))
         rows = "".join(_statement_row(ledger, each) for each in of_paper)
-        columns = heads(("Verdict", "Statement", "Where it lives here"))
+        columns = heads(("Verdict", "Statement"))
         table = scrolling(f"Statements of {paper}", columns, rows, also=" companion-ledger")
         counts = _counts_text(ledger, of_paper)
         parts.append(folded(f"Statement by statement: {counts}", table, "companion-statements"))
@@ -136,11 +136,12 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     rest += [_settings_html(ledger, statement), *map(_beside_of(ledger), statement.beside)]
     rest.append(_claims_html(ledger, claims))
     where = ", ".join(map(_place_of(ledger), statement.where))
+    place = f"{statement.place[:1].upper()}{statement.place[1:]}, {statement.kind}"
     return (
         f"<tr class='statement' id='statement-{html.escape(statement.id)}'><td>{chip(word)}</td>"
         f"<td><details class='claim-more'><summary>{html.escape(statement.says)} "
-        f"<span class='claim-why'>{first}{html.escape(statement.place)}, {statement.kind}</span>"
-        f"</summary>{''.join(rest)}</details></td><td>{where}</td></tr>"
+        f"<span class='claim-why'>{first}{html.escape(place)}{f'. Here: {where}' * bool(where)}"
+        f"</span></summary>{''.join(rest)}</details></td></tr>"
     )
 
 
@@ -167,13 +168,13 @@ def _claims_html(ledger: Ledger, claims: Sequence[Claim]) -> str:
 
 
 def _runs_of(ledger: Ledger, statement: Statement) -> dict[str, Mapping[str, Any]]:
-    """The runs that have a number for a claim of the statement, by their names."""
+    """The runs that have a verdict on a claim of the statement, by their names."""
     chapters = dict.fromkeys(ledger.claims[i].chapter for i in statement.claims)
     found: dict[str, Mapping[str, Any]] = {}
     for chapter in chapters:
         for name, run in ledger.runs.get(chapter, {}).items():
             of = {i: run["verdicts"].get(i) for i in statement.claims}
-            of = {i: one for i, one in of.items() if one and one["value"] is not None}
+            of = {i: one for i, one in of.items() if one and _is_shown(one)}
             if of:
                 known = found.get(name, {"scale": {}, "verdicts": {}})
                 found[name] = {
@@ -181,6 +182,10 @@ def _runs_of(ledger: Ledger, statement: Statement) -> dict[str, Mapping[str, Any
                     "verdicts": known["verdicts"] | of,
                 }
     return found
+
+
+def _is_shown(found: Found) -> bool:
+    return found["value"] is not None or found["verdict"] == NOT_COMPARABLE
 
 
 def _settings_html(ledger: Ledger, statement: Statement) -> str:
@@ -197,7 +202,9 @@ def _settings_html(ledger: Ledger, statement: Statement) -> str:
     verdicts = [verdict_of(statement, ledger.claims, r["verdicts"])[0] for r in runs.values()]
     cells = "".join(f"<td>{chip(word)}</td>" for word in verdicts)
     rows.append(f"<tr><td>verdict of this run</td><td></td>{cells}</tr>")
-    titles = heads(["Setting", statement.paper, *map(html.escape, runs)])
+    ours = [f"ours ({name.removeprefix('recorded run (').removesuffix(')')})" for name in runs]
+    paper = f"on {statement.settings.partition('-')[0]}" if statement.paper == OURS else "paper"
+    titles = heads(["Setting", paper, *map(html.escape, ours)])
     table = scrolling("Settings", titles, "".join(rows))
     return f"{table}<p class='claim-why'>{html.escape(settings.source)}</p>"
 
@@ -211,12 +218,10 @@ def _beside_of(ledger: Ledger):
             kept = content["tables"].get(named["table"])
             if kept is None:
                 continue
-            rows = list(csv.DictReader(io.StringIO(kept["csv"])))
             numbers = [
-                f"{' '.join(name_text(row[c]) for c in named['rows'])}: "
-                f"{number_text(float(row[named['column']]))}"
-                for row in rows
-                if row[named["column"]]
+                f"{' '.join(_plain(row[c]) for c in named['rows'])}: {_plain(row[named['column']])}"
+                for row in csv.DictReader(io.StringIO(kept["csv"]))
+                if row[named["column"]] and named.get("only") in (None, row[named["rows"][0]])
             ]
             words = name_text(str(content["scale"].get("dataset", "")))
             head = f"Ours, {named['column']}, {run}" + f" ({words})" * bool(words)
@@ -224,6 +229,14 @@ def _beside_of(ledger: Ledger):
         return "".join(said)
 
     return beside
+
+
+def _plain(text: str) -> str:
+    """A number of a table with few digits, or a name."""
+    try:
+        return number_text(float(text))
+    except ValueError:
+        return name_text(text)
 
 
 def claim_mark_html(ledger: Ledger, claim: Claim) -> str:

@@ -57,7 +57,8 @@ class Statement:
         The entry of ``book/settings.yml`` with the paper's settings, for a training.
     beside : tuple of mappings
         Tables of chapters that hold numbers of ours to show where nobody judges: ``chapter``,
-        ``table``, ``rows`` (columns that name a row) and ``column``.
+        ``table``, ``rows`` (columns that name a row), ``column``, and ``only``, the
+        first of a row's names.
     """
 
     id: str
@@ -218,7 +219,11 @@ def setting_text(
     if value is None:
         return "–"
     return " and ".join(
-        name_text(each) if isinstance(each, str) else number_text(float(each))
+        name_text(each)
+        if isinstance(each, str)
+        else f"{each:,}"
+        if isinstance(each, int)
+        else number_text(each)
         for each in _listed(value)
     )
 

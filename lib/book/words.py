@@ -208,4 +208,6 @@ def _difference(name: str, ours: Any, papers: Any) -> str:
 def _plain(value: Any) -> str:
     if value is None:
         return "an unknown number"
+    if isinstance(value, int):
+        return f"{value:,}"
     return name_text(value) if isinstance(value, str) else number_text(value)
