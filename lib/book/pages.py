@@ -5,6 +5,7 @@ parameters of their own. Only a page of the site puts what a recorded run has in
 """
 
 import ast
+import html
 import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pandas as pd
 
 from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
@@ -235,6 +237,25 @@ class Page:
         command = reproducing(self.done.chapter, params, declared, given)
         return parameters_html(declared, given, command)
 
+    # ------------------------------------------------------------------ top and foot
+
+    @property
+    def stands_in(self) -> str:
+        """HTML of a line that says which data took the place of those asked for; or nothing."""
+        run = vars(self.done) | {"used": self.done.used} if self.run is None else self.run
+        used, asked = (run.get(each, {}).get("dataset") for each in ("used", "parameters"))
+        if used in (None, asked):
+            return ""
+        here, missing = (html.escape(name_text(name)) for name in (used, str(asked)))
+        said = f"{missing} could not be had: this page shows {here} instead."
+        return f"<p class='companion-source'>{said}</p>"
+
+    @property
+    def foot(self) -> str:
+        """HTML of the parameters of the run, folded: a page ends with them."""
+        parts = (part for cell in self.done.cells for part in shown_by(cell))
+        return "".join(self.html(part) for part in parts if part["kind"] == "parameters")
+
     # ------------------------------------------------------------------ which run
 
     @property
@@ -278,6 +299,16 @@ class Page:
             part for cell in cells for part in shown_by(cell) if "remove-cell" not in cell["tags"]
         )
         return self.run is not None and any(part["kind"] == "other" for part in parts)
+
+
+def framed(cells: list[nbformat.NotebookNode], page: Page) -> list[nbformat.NotebookNode]:
+    """A page's cells: under its title what stands in for data, at its foot the parameters."""
+    if cells and cells[0].cell_type == "markdown" and page.stands_in:
+        title, _, rest = cells[0].source.partition("\n")
+        cells[0].source = f"{title}\n\n{page.stands_in}\n\n{rest}"
+    shown = nbformat.v4.new_output("display_data", {"text/html": page.foot})
+    foot = nbformat.v4.new_code_cell(outputs=[shown], metadata={"tags": ["remove-input"]})
+    return [*cells, foot] if page.foot else cells
 
 
 def _names(source: str) -> Iterator[re.Pattern]:

@@ -39,7 +39,7 @@ from lib.book.notebooks import (
     surroundings,
     whole,
 )
-from lib.book.pages import Page, larger_runs
+from lib.book.pages import Page, framed, larger_runs
 from lib.book.records import git_output, read_records, repository
 from lib.book.render import above_html, code_spans, picture_html
 from lib.book.site import (
@@ -99,7 +99,7 @@ def read_executed(text: str) -> nbformat.NotebookNode:
         if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
             merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
         merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
-    notebook.cells = merged
+    notebook.cells = framed(merged, page)
     return notebook
 
 
@@ -113,7 +113,7 @@ _SINGLE = 3
 def _code_cell(
     executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
 ) -> nbformat.NotebookNode:
-    outputs, parts = [], page.parts(executed)
+    outputs, parts = [], [p for p in page.parts(executed) if p["kind"] != "parameters"]
     verdicts = [part for part in parts if part["kind"] == "verdict"]
     if len(verdicts) <= _SINGLE:
         verdicts = []

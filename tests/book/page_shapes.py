@@ -1,9 +1,9 @@
 """How long pages are to a reader who opens nothing: height, tables in the flow, lines of code.
 
-A chapter's *main line* ends at the heading "For those who go on": question, idea, method, one
-figure, what holds and what does not, what to do. Its height is measured by itself. It may have a
-table for each figure in the flow, those of verdicts not counted. Of the tables that scroll sideways
-all are counted, the folded ones too; of bytes, those of `page_weights`.
+A chapter begins with question, answer, one figure, what holds and what does not, what to do: its
+*main line*, which ends at the first code cell. Its height is measured by itself. A chapter may have
+a table for each figure in the flow, those of verdicts not counted. Of the tables that scroll
+sideways all are counted, the folded ones too; of bytes, those of `page_weights`.
 
 `python tests/book/page_shapes.py FOLDER [TABLE.csv]` measures the pages of a site at a width of
 1,280 px, prints a table, and fails where a page is above its limit.
@@ -17,7 +17,7 @@ from pathlib import Path
 from site_checks import DESKTOP, TYPESET, page_names, page_weights
 
 TALLEST = 18_000  # px
-MAIN_LINE = 12_000  # px, of a chapter, from the top of the page
+MAIN_LINE = 6_000  # px, of a chapter, from the top of the page
 LONGEST_TABLE = 12  # rows in the flow
 LONGEST_CELL = 10  # lines of code in the flow
 
@@ -36,7 +36,7 @@ MEASURE = r"""() => {
   const lines = e => e.textContent.replace(/\n+$/, '').split('\n').length;
   const code = [...article.querySelectorAll('div.cell_input pre')].filter(shown).map(lines);
   const figures = [...article.querySelectorAll('figure')].filter(shown).length;
-  const end = document.getElementById('for-those-who-go-on');
+  const end = article.querySelector('div.cell');
   const main = end ? Math.round(end.getBoundingClientRect().top + scrollY) : 0;
   const plain = tables.filter(t => !t.classList.contains('companion-ledger')).length;
   const found = [document.documentElement.scrollHeight, main, plain,

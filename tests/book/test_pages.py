@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
@@ -19,12 +20,13 @@ from lib.book.execute import (
     NOTE_MIME,
     PARAMETERS_MIME,
     TABLE_MIME,
+    USED_MIME,
     VALUE_MIME,
     VERDICT_MIME,
     Executed,
 )
 from lib.book.notebooks import quoted_figures, quoted_values
-from lib.book.pages import Page, larger_runs
+from lib.book.pages import Page, framed, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, table_html
 from lib.book.sphinx_ext import _code_cell
@@ -264,17 +266,39 @@ def test_years_have_no_thousands_and_the_download_of_a_digest_is_whole(book, tex
     assert base64.b64decode(content).decode() == whole
 
 
-def test_parameters_are_those_of_the_run_that_is_shown(book):
+def test_parameters_of_the_run_that_is_shown_stand_at_the_foot(book):
     of = cell({"text/html": "<p>own</p>", "text/plain": "", PARAMETERS_MIME: {}}, source="open")
-    assert shown(page_of(book, of, records={}), of) == "<p>own</p>"
-    said = shown(page_of(book, of), of)
-    assert "newer than the record" not in said
-    assert "papermill book/one.py out.ipynb -y &#x27;{dataset: photographs" in said
+    own, page = page_of(book, of, records={}), page_of(book, of)
+    assert shown(own, of) == shown(page, of) == ""
+    assert own.foot == "<p>own</p>"
+    assert "newer than the record" not in page.foot
+    assert "papermill book/one.py out.ipynb -y &#x27;{dataset: photographs" in page.foot
+    title = nbformat.v4.new_markdown_cell("# One")
+    *above, last = framed([title], page)
+    assert above == [title]
+    assert last.outputs[0].data["text/html"] == page.foot
     folder = book.parent / "params" / "standard"
     folder.mkdir(parents=True)
     (folder / "one.yml").write_text("dataset: photographs\nbase: 2.0\n")
     change(book, parameters={"dataset": "photographs"})
-    assert "-f params/standard/one.yml" in shown(page_of(book, of), of)
+    assert "-f params/standard/one.yml" in page_of(book, of).foot
+
+
+@pytest.mark.parametrize("prose", ["# One", "# One\n\nA text."])
+def test_data_that_stand_in_for_others_are_named_under_the_title(book, prose):
+    def top(used: str, **more) -> str:
+        of = cell({"text/plain": "", USED_MIME: {"dataset": used}})
+        page = page_of(book, of, **more)
+        first = framed([nbformat.v4.new_markdown_cell(prose)], page)[0].source
+        assert first.startswith("# One")
+        assert first.endswith(prose[5:])
+        return first
+
+    assert "digits could not be had: this page shows GTSRB instead" in top("gtsrb", records={})
+    assert top("digits", records={}) == prose
+    assert top("gtsrb") == prose  # the record had its data
+    change(book, used={"dataset": "digits"})
+    assert "photographs could not be had: this page shows digits instead" in top("digits")
 
 
 # ------------------------------------------------------------------ verdicts

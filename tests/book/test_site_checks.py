@@ -30,7 +30,7 @@ SHOWS = """
 # ```{result} fall
 # ```
 #
-# ## For those who go on
+# ## The cells
 #
 # [The figure](#in-one-figure) stands above.
 
@@ -147,7 +147,7 @@ def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
 
 def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, published):
     text = book.page("one")
-    end, cell = text.index('id="for-those-who-go-on"'), text.index("#figure-fall")
+    end, cell = text.index('id="the-cells"'), text.index("#figure-fall")
     assert text.count("id='figure-fall'") == text.count("<figcaption>It falls.") == 1
     assert text.index("id='figure-fall'") < end < cell
     assert text.index("id='figure-line'") > end
@@ -383,7 +383,7 @@ def test_what_is_too_long(browser, tmp_path):
         assert len(too_long(found, {"a.html"})) == said
         assert too_long(found) == []
     space = f"<p style='height:{MAIN_LINE - 500}px'></p>"
-    end = "<section id='for-those-who-go-on'><h2>For those who go on</h2></section>"
+    end = "<div class='cell'>1 + 1</div>"
     for text, said in ((space, "ends"), (space + end, ""), (space * 2 + end, "main line")):
         found = replace(measured(browser, tmp_path, text), height=0, wide=0)
         assert said in "".join(too_long({"a.html": found}, {"a.html"})) or not said
