@@ -28,6 +28,7 @@ from lib.suitability import calibration_errors
 Array = npt.NDArray[Any]
 
 _CLASSES = 20  # of a confusion matrix
+_BY_CLASS = "Class by class: rows, recall with its interval, precision and F1; the commonest first"
 _CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
 _MANY = 20  # answers that are rarely all right
 _NAMED = 5  # groups or classes that a note names
@@ -131,9 +132,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             "quality_classes": by_class(rows, settings),
             "quality_confusion": confusion(rows),
         }
-        captions["quality_classes"] = (
-            "Class by class: rows, recall with its interval, precision and F1; the commonest first"
-        )
+        captions["quality_classes"] = _BY_CLASS
         captions["quality_confusion"] = (
             f"Confusion matrix of the {min(_CLASSES, len(np.unique(rows.labels)))} commonest "
             "classes: true class by row, answer by column"
