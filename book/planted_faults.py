@@ -175,9 +175,9 @@ chapter.values(
 # The table above has a row for each fault and audit: the share found, the bound in the median (for
 # *form* a p-value), and what the same audit shows if no guess is wrong. On no
 # hypothesis {value}`planted_faults.canaries:,` canaries show
-# {value}`planted_faults.free_ceiling:.2f` at most. Clipping the mean over a batch escapes a test of
-# guesses more easily than one layer that is not clipped: very many canaries in a batch bound each
-# other, and look as if each had been clipped. Noise for another $\delta$ is a little less noise,
+# {value}`planted_faults.free_ceiling:.2f` at most. Clipping the mean over a batch can escape bounds
+# by guesses: very many canaries in a batch bound each other, and look as if each had been clipped.
+# Noise for another $\delta$ is a little less noise,
 # so that single steps find it in {value}`planted_faults.delta_steps:.0%`, and the bound of a
 # Gaussian curve with independent scores in {value}`planted_faults.delta_gaussian:.0%`.
 #
