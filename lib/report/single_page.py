@@ -198,7 +198,7 @@ def _table(table: pd.DataFrame, shaded: bool = False) -> str:
             number = isinstance(value, Number) and not isinstance(value, bool)
             kind = ' class="number"' * number
             if shaded and place and value:
-                part = round(60 * value / total)
+                part = round(45 * value / total)
                 kind += f' style="--part: {part}%"'
             cells.append(f"<td{kind}>{escape(_cell(value))}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")

@@ -12,8 +12,9 @@ from scipy import special, stats
 from lib.report import ModelPredictions, Settings, report, run_analysis, run_report
 from lib.report.__main__ import main
 from lib.report.confidence import CLOSE, by_confidence, error_limits, judged
+from lib.report.figures import plot_verdicts
 from lib.report.single_page import single_page
-from lib.report.verdicts import ALWAYS, QUESTIONS, verdicts
+from lib.report.verdicts import ALWAYS, QUESTIONS, SIGNS, verdicts
 
 FAST = {"learner": "linear"}
 
@@ -178,3 +179,14 @@ def test_what_is_skipped_is_said_once_and_in_words(tmp_path):
     assert "test_abstained" not in re.sub("<style>.*?</style>", "", page, flags=re.S)
     assert page.count("part = nonmember") == 1
     assert page.count("<details") - page.count("</details>") == 0
+
+
+def test_the_picture_of_a_report_has_its_words():
+    found = run_report(two_classes(), **FAST)
+    answers = verdicts(found.analyses, found.settings)
+    (ax,) = plot_verdicts(answers).axes
+    drawn = "\n".join(text.get_text() for text in ax.texts)
+    for one in answers:
+        assert f"{SIGNS[one.light]} {one.word}" in drawn
+        assert one.question in drawn
+        assert one.text in drawn.replace("\n", " ")
