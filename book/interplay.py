@@ -1,36 +1,44 @@
 # %% [markdown]
 # # DP-SC interplay: what privacy does to abstention
 #
-# A model that reads X-ray images may be allowed to say "I do not know" and to leave the image to a
-# physician. That is safe as long as it knows which images it does not understand. Now it also has
-# to be *private*: it must not remember any single patient. But the patients that it must not
-# remember are, above all, the unusual ones, with whom it should be careful. Does a private model
-# still know what it does not know?
+# A model that reads X-ray images may say "I do not know" and leave the image to a physician. If it
+# must not remember any single patient, does it still know what it does not know?
 #
-# **The idea.** A {term}`selective classifier` answers where it is sure and abstains elsewhere;
-# {term}`differential privacy` blurs what a model may learn from any one example. P1
-# {cite}`rabanser2023training` trains models with smaller and smaller {term}`budgets <budget>`
-# $\epsilon$ and lets many methods of abstaining rank the same test points. It asks which of the
-# methods cost privacy, what happens to their ranking, and how much of the answers has to be given
-# up to be as accurate as a model without privacy.
+# **Answer.** Less well: privacy hides the unusual patients, with whom a model should be careful. To
+# stay as accurate as without privacy, models may answer only
+# {value}`interplay.coverage_strict:.0%` of the test images at the smallest budget. That is
+# the mean of several methods; on harder data far less is left.
 #
-# ## Coverage and selective accuracy
+# ```{result} panel
+# ```
 #
-# A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
-# larger means accepted earlier. (P1 accepts below a threshold in its text and in Eq. 11, and ranks
-# by the largest probability in Eq. 7, 14 and 15; one convention had to go.) With the threshold
-# $\tau_c$ that accepts a fraction $c$ of the points, the {term}`coverage`, the
-# {term}`selective accuracy` is
+# Read a curve from right to left: the fewer points are answered, the more of the answers should be
+# right. The best method stays up longest.
 #
-# $$
-# \begin{aligned}
-# \mathrm{acc}_c &= P\bigl(f(X) = Y \mid g(X) \ge \tau_c\bigr) , \\
-# c &= P\bigl(g(X) \ge \tau_c\bigr) .
-# \end{aligned}
-# $$ (eq-selective)
+# **Do this.**
+# - Rank points by the softmax response: it is free, and no method is better at all budgets.
+# - Spend a small budget on one model, not on five.
+# - Report the accuracy at full coverage beside every selective number, and say how ties are broken.
 #
-# The plainest score is the {term}`softmax response` (SR), $g(x) = \max_j p_j(x)$ with the model's
-# class probabilities $p_j$.
+# ## What holds, and what does not
+#
+# - *Holds.* Privacy costs coverage, and more of it on harder data. At the smallest budget the
+#   accuracy without privacy leaves {value}`interplay@standard.cifar10.coverage_strict:.0%` of the
+#   answers on CIFAR-10. On GTSRB, with a third of the training frames, it leaves
+#   {value}`interplay@standard.gtsrb.coverage_strict:.0%`. The models without privacy are small,
+#   too.
+# - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
+#   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
+# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At one
+#   learning rate at most {value}`interplay.misclassified_most:.0%` of ours are wrong. That, and how
+#   sure they are, depends on a rate that P1 does not give.
+# - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
+#   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST,
+#   {value}`interplay@standard.cifar10.best_strict` on CIFAR-10 and
+#   {value}`interplay@standard.gtsrb.best_strict` on GTSRB. With P1's batch, epochs and clipping
+#   norm SCTD is ahead of the softmax response at {value}`normalized_score@standard.p1.sctd_ahead`
+#   of {value}`normalized_score@standard.p1.budgets` budgets. How much noise there is decides
+#   ([Where does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -86,6 +94,33 @@ theirs = " P1 uses FashionMNIST, CIFAR-10, SVHN and GTSRB with ResNet-18; smalle
 chapter.note(data_note(dataset, used) + theirs)
 
 # %% [markdown]
+# ## The idea
+#
+# A {term}`selective classifier` answers where it is sure and abstains elsewhere.
+# {term}`Differential privacy` blurs what a model may learn from any one example. P1
+# {cite}`rabanser2023training` trains models with smaller and smaller {term}`budgets <budget>`
+# $\epsilon$, and lets many methods of abstaining rank the same test points. Which methods cost
+# privacy? What happens to their ranking? How many answers have to be given up to be as accurate as
+# without privacy?
+#
+# ## Coverage and selective accuracy
+#
+# A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
+# larger means accepted earlier. (P1 accepts below a threshold in its text and in Eq. 11, and ranks
+# by the largest probability in Eq. 7, 14 and 15; one convention had to go.) With the threshold
+# $\tau_c$ that accepts a fraction $c$ of the points, the {term}`coverage`, the
+# {term}`selective accuracy` is
+#
+# $$
+# \begin{aligned}
+# \mathrm{acc}_c &= P\bigl(f(X) = Y \mid g(X) \ge \tau_c\bigr) , \\
+# c &= P\bigl(g(X) \ge \tau_c\bigr) .
+# \end{aligned}
+# $$ (eq-selective)
+#
+# The plainest score is the {term}`softmax response` (SR), $g(x) = \max_j p_j(x)$ with the model's
+# class probabilities $p_j$.
+#
 # ## What abstaining costs in privacy
 #
 # A score computed from one private training run is {term}`post-processing`: it costs nothing more.
@@ -125,48 +160,6 @@ chapter.values(
 # batch's coverage and risk are released with noise of their own and accounted for
 # ({doc}`training`).
 #
-# ## In one figure
-#
-# P1's methods at every budget (SelectiveNet, one training per coverage, if the run has it). A curve
-# shows how accurate the answers are if only the surest are given; better is what stays up longer.
-#
-# ```{result} panel
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds.* Privacy costs coverage. To be as accurate as its twin without privacy, a model at
-#   $\epsilon = $ {value}`interplay.strictest:g` may answer {value}`interplay.coverage_strict:.0%`
-#   of the questions, on CIFAR-10 {value}`interplay@standard.cifar10.coverage_strict:.0%`, on
-#   GTSRB (a third of the training frames) {value}`interplay@standard.gtsrb.coverage_strict:.0%`
-#   (means over methods, which differ much, and small twins).
-# - *Holds.* Methods of one model cost no privacy. A deep ensemble must share its budget and needs
-#   {value}`interplay.noise_ratio:.2f` times the noise.
-# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At one
-#   learning rate {value}`interplay.misclassified_least:.0%` to
-#   {value}`interplay.misclassified_most:.0%` of ours are wrong; that, and how sure they are,
-#   depends on a rate that P1 does not give.
-# - *Depends.* P1 finds {term}`SCTD` best. At $\epsilon = $ {value}`interplay.strictest:g`
-#   {value}`interplay.best_strict` has the lowest normalized score on the models of the figure, on
-#   CIFAR-10 {value}`interplay@standard.cifar10.best_strict`, and on traffic signs (GTSRB; accuracy
-#   {value}`interplay@standard.gtsrb.accuracy_strict:.2f`)
-#   {value}`interplay@standard.gtsrb.best_strict`. SCTD leads at {value}`interplay.wins_averaged`,
-#   {value}`interplay@standard.cifar10.wins_averaged` and
-#   {value}`interplay@standard.gtsrb.wins_averaged` of {value}`interplay.budgets` budgets. With P1's
-#   batch, epochs and clipping norm, and more than ten times as many models to watch, it is ahead of
-#   SR at {value}`normalized_score@standard.p1.sctd_ahead` ([the map](beyond/sctd_map.py)).
-#
-# ## What to do
-#
-# - Take the softmax response as the baseline: it is free, and no method is better at all budgets.
-# - Report accuracy at full coverage beside every selective number, and say how ties are broken.
-# - Spend a small budget on one model, not five. (At the largest, five score best on Fashion-MNIST.)
-# - Whether SCTD pays depends on the noise. Averaging the last few models costs no privacy either,
-#   and gains accuracy where there is much: [Where does SCTD win?](beyond/sctd_map.py)
-#
-# ## For those who go on
-#
-# Next: one outlier over many seeds, P1's Table 1 cell by cell, SCTD's formulas, a rare class.
 # ## One outlier
 #
 # A thousand points around the origin belong to the majority, a single one near $(10, 0)$ to another
@@ -690,9 +683,12 @@ chapter.values(volatile=True, trained_seconds=took)
 #    ```
 # 4. Which $k$ would you choose by the test set, and how much of SCTD's advantage could that be?
 #
-# ## Summary
+# ## Further pages
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), stands above.
+# - [Where does SCTD win?](beyond/sctd_map.py) Averaging the last few models costs no privacy
+#   either.
+# - {doc}`normalized_score` compares methods at different accuracies.
+# - {doc}`training` says how a budget is counted.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -1,17 +1,43 @@
 # %% [markdown]
 # # The accuracy-normalized score
 #
-# Two physicians may both send on the cases that they are unsure of. One of them would be right in
-# nine of ten cases, the other in seven. Which of them knows better *when* to ask? Counting the
-# errors among the cases that they keep mixes skill with self-knowledge: the better physician comes
-# out ahead even with cases sent on at random. Private models pose this question: with less
-# {term}`privacy budget` they are less accurate, and one would like to know whether, beyond that,
-# they also know less well what they do not know.
+# One physician is right in nine of ten cases, another in seven. Both send on the cases that they
+# are unsure of. Which of them knows better *when* to ask?
 #
-# **The idea.** The {term}`selective accuracy` of a {term}`selective classifier` at every
-# {term}`coverage` makes a curve, and its {term}`accuracy at full coverage` limits how high this
-# curve can be. P1 {cite}`rabanser2023training` measures the area between the curve and that limit:
-# what the order of acceptance could still gain.
+# **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
+# that limit. So measured, privacy costs self-knowledge as well: a smaller budget makes the score
+# worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
+# accuracy, and it has been known since 2019 as {term}`E-AURC`.
+#
+# ```{result} scores
+# ```
+#
+# The lower the score, the better the order in which points are accepted.
+#
+# **Do this.**
+# - Show the score beside that of a random order ({py:obj}`lib.selective.random_order_score`).
+# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
+#   enough ({py:obj}`lib.selective.points_needed`).
+# - Do not stop models early to make them equally accurate: they have then spent another budget.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* A perfect order reaches the bound exactly.
+# - *Not quite.* P1 says that every smaller budget makes the score worse. In its own Table 2 that is
+#   so in {value}`normalized_score.growing_paper:.0%` of the steps. Most exceptions are
+#   SelectiveNet's.
+# - *Depends.* P1 finds {term}`SCTD` best under privacy. With P1's batch, epochs and clipping norm
+#   it is ahead of the softmax response at {value}`normalized_score@standard.p1.sctd_ahead` of
+#   {value}`normalized_score@standard.p1.budgets` budgets (one seed). With tuned rates, at the
+#   smallest budget, {value}`normalized_score.best_strict` has the lowest mean on Fashion-MNIST,
+#   {value}`normalized_score@standard.cifar10.best_strict` on CIFAR-10 and
+#   {value}`normalized_score@standard.gtsrb.best_strict` on GTSRB (a third of the training frames).
+# - *Caution.* The score is E-AURC, by proof and on every model of this page.
+# - *Caution.* "Normalized" does not mean that scores at different accuracies compare. A random
+#   order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
+#   {value}`normalized_score.random_60:.3f` at 0.6.
+# - *Caution.* Test sets are small for this. Of {value}`normalized_score.comparisons` comparisons
+#   with the softmax response {value}`normalized_score.not_enough` need more points than there are.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -69,6 +95,18 @@ chapter.note(
 )
 
 # %% [markdown]
+# ## The idea
+#
+# Counting the errors among the cases that somebody keeps mixes skill with self-knowledge: the
+# better physician comes out ahead even with cases sent on at random. Private models pose the same
+# question. With less {term}`privacy budget` they are less accurate; do they, beyond that, know less
+# well what they do not know?
+#
+# The {term}`selective accuracy` of a {term}`selective classifier` at every {term}`coverage` makes a
+# curve, and its {term}`accuracy at full coverage` limits how high this curve can be. P1
+# {cite}`rabanser2023training` measures the area between the curve and that limit: what the order of
+# acceptance could still gain.
+#
 # ## The bound
 #
 # Let $a$ be the accuracy at full coverage. Whoever accepts a fraction $c \le a$ of the points can
@@ -94,50 +132,8 @@ chapter.note(
 # is printed as a sum without its width); points of equal score are accepted in random order, and
 # the expected value over these orders is computed exactly; larger scores are accepted first.
 #
-# ## In one figure
-#
-# The score by budget of every method that the run trained (SelectiveNet takes one training per
-# coverage, and long runs may do without): the lower, the better the order in which points are
-# accepted.
-#
-# ```{result} scores
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds.* A perfect order reaches the bound exactly, and privacy makes the score worse in
-#   {value}`normalized_score.growing:.0%` of the steps to a smaller budget.
-# - *Caution.* P1 says that *every* step does. In its own Table 2 it is
-#   {value}`normalized_score.growing_paper:.0%` (most exceptions are SelectiveNet's).
-# - *Depends.* P1 finds {term}`SCTD` best under privacy. With P1's batch, epochs and clipping norm
-#   it is ahead of the softmax response at {value}`normalized_score@standard.p1.sctd_ahead` of
-#   {value}`normalized_score@standard.p1.budgets` budgets (one seed). With other ones, rates tuned,
-#   {value}`normalized_score.best_strict` has the lowest mean at the smallest budget on
-#   Fashion-MNIST, {value}`normalized_score@standard.cifar10.best_strict` on CIFAR-10,
-#   {value}`normalized_score@standard.gtsrb.best_strict` on GTSRB (a third of the training frames);
-#   these points do not tell it from the next method.
-# - *Caution.* The score is not new: it is {term}`E-AURC` of 2019, by proof and on every model
-#   of this page.
-# - *Caution.* "Normalized" does not mean that scores at different accuracies compare. A
-#   random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
-#   {value}`normalized_score.random_60:.3f` at 0.6.
-#
-# ## What to do
-#
-# - Show the score beside that of a random order at the same accuracy
-#   ({py:obj}`lib.selective.random_order_score`).
-# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
-#   enough ({py:obj}`lib.selective.points_needed`). Here {value}`normalized_score.not_enough` of
-#   {value}`normalized_score.comparisons` comparisons with the softmax response need more than there
-#   are.
-# - Do not stop models early to make them equally accurate: they have then spent another budget than
-#   they were meant to.
-#
-# ## For those who go on
-#
-# Next come the proof, P1's Table 2 cell by cell, early stopping, and the standard error.
-#
 # ### Is the bound reached?
+#
 # P1 checks by simulation that the bound is reached: correct points get scores from one half of the
 # unit interval, wrong ones from the other (appendix B.3).
 
@@ -629,11 +625,10 @@ chapter.values(
 # 5. Prove that no order can score more than the entropy of $a$.
 # 6. Use `selective.points_needed` on two models of your own.
 #
-# ## Summary
+# ## Further pages
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), stands above. At the strictest
-# budget {value}`normalized_score.best_strict` has the lowest score. Models stopped early have spent
-# {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was meant.
+# - {doc}`interplay` says how the models are trained, and what abstaining costs in privacy.
+# - [Where does SCTD win?](beyond/sctd_map.py) maps P1's claim over noise and accuracy.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -1,9 +1,52 @@
 # %% [markdown]
 # # Suitability filters: what the guarantee is worth
 #
-# [The previous page](suitability.py) decided with estimates of correctness. Its error rate is
-# bounded where these are right on the user's data. How far off are they, what do a few labels
-# correct, what holds when data keep arriving, and what if somebody cheats?
+# The filter of [the page before](suitability.py) decides by estimates of accuracy. Its error rate
+# is bounded where these are right on the user's data. Are they?
+#
+# **Answer.** The estimator learned on other data, so it flatters the user's: of each point by which
+# the accuracy drops, the filter does not see {value}`suitability_guarantee.delta_slope:.2f`. A few
+# labels do not correct that, unless their own error is counted.
+#
+# ```{result} error-drop
+# ```
+#
+# Each point is a user fold. On the diagonal a filter sees nothing of the drop.
+#
+# **Do this.**
+# - Take labels of the user's data, drawn at random. {py:obj}`lib.suitability.labels_for_power` says
+#   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
+# - Draw the rows, or have them drawn by somebody whom neither party chose.
+# - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
+#
+# ## What holds, and what does not
+#
+# - *Nearly by construction.* On test data the estimates are right on average: over all pairs of
+#   folds their errors cancel. The theory needs it of the one test set.
+# - *Caution.* On the user's data they are too kind in
+#   {value}`suitability_guarantee.delta_user_positive:.0%` of the experiments.
+# - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, as the labels' own error
+#   is left out. With 100 labels the error rate is
+#   {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%.
+# - *Caution.* Five looks at 5% err in {value}`suitability_time.uncorrected:.0%`.
+# - *Caution.* Honesty is needed. With honest parties the filter calls
+#   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With a hold-out that
+#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, without a false
+#   label.
+# - *Holds in part.* Too few samples explain some of the suitable folds that are missed:
+#   {value}`suitability_guarantee.missed_few:.0%` at {value}`suitability_guarantee.few` user
+#   samples, {value}`suitability_guarantee.missed_all:.0%` at all.
+# - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
+#   of the error on data that have moved.
+#
+# ## What to do
+#
+# - With many labels and many rows without, {py:obj}`~lib.suitability.prediction_powered_test` gains
+#   power. Its level is approximate, and it needs at least
+#   {value}`suitability_guarantee.few_errors` errors among the labels. In the simulation it errs in
+#   {value}`suitability_guarantee.flattered_powered:.1%` of the cases.
+# - No statistic on the rows that somebody hands in replaces drawing them.
+# - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
 # %% tags=["parameters", "hide-input"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
@@ -83,52 +126,9 @@ for text in notes[:1]:
 #
 # with $\Delta$ = estimated minus true accuracy, what labels can measure (Eq. 12).
 #
-# ## In one figure
+# ## The experiments again
 #
-# Each point is a user fold: by how much its accuracy drops, and by how much the estimator flatters
-# it. On the diagonal a filter sees nothing of the drop.
-#
-# ```{result} error-drop
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Nearly by construction.* On test data the estimates are right on average: over all pairs of
-#   folds their errors cancel. The theory needs it of the one test set.
-# - *Caution.* On the user's data they are too kind in
-#   {value}`suitability_guarantee.delta_user_positive:.0%` of the experiments. Of each point of drop
-#   {value}`suitability_guarantee.delta_slope:.2f` are hidden from the filter.
-# - *Caution.* A margin adjusted by a few labels "maintains" no guarantee: with 100 labels the
-#   error rate is {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%, as the labels'
-#   own error is left out.
-# - *Caution.* Five looks at 5% err in {value}`suitability_time.uncorrected:.0%`.
-# - *Caution.* Honesty is needed. With honest parties the filter says SUITABLE in
-#   {value}`suitability_guarantee.honest:.0%` of the cases that are not. With a hold-out that
-#   teaches the estimator nothing it does in {value}`suitability_guarantee.flat:.0%`, without a
-#   false label.
-# - *Holds in part.* Too few samples explain some of the suitable folds that are missed:
-#   {value}`suitability_guarantee.missed_few:.0%` at {value}`suitability_guarantee.few` user
-#   samples, {value}`suitability_guarantee.missed_all:.0%` at all.
-# - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
-#   of the error on data that have moved.
-#
-# ## What to do
-#
-# - Take labels of the user's data, drawn at random: {py:obj}`lib.suitability.labels_for_power` says
-#   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
-# - With many labels ({value}`suitability_guarantee.few_errors` errors or more among them) and
-#   many rows without, use {py:obj}`~lib.suitability.prediction_powered_test` if a level that is
-#   approximate will do: in the simulation {value}`suitability_guarantee.flattered_powered:.1%`.
-# - Draw the rows, or have them drawn by somebody whom neither party chose: no statistic on the rows
-#   handed in replaces that.
-# - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
-# - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
-#
-# ## For those who go on
-#
-# Next come the estimates fold by fold, the guarantee in a simulation, numbers of labels and of
-# samples, equivalence, repeated looks, parties that cheat, and groups. The experiments, filter and
-# user data are those of the page before, for one shuffle of the source:
+# The experiments, filter and user data are those of the page before, for one shuffle of the source:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -807,9 +807,10 @@ for d in ("fmow", "rxrx1"):
 #        -f params/quick/suitability_guarantee.yml -p cheat_labels 1000
 #    ```
 #
-# ## Summary
+# ## Further pages
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
+# - [Other estimators, peers and a stronger filter](suitability_peers.py).
+# - [Suitability over time](beyond/suitability_time.py): repeated looks, planned.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

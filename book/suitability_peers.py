@@ -1,9 +1,40 @@
 # %% [markdown]
 # # Suitability filters: other estimators, peers and a stronger filter
 #
-# [The first page](suitability.py) ran the paper's filter and [the second](suitability_guarantee.py)
-# asked what its guarantee is worth. Here its parts are exchanged: the estimator of correctness, the
-# training of the model, the method as a whole; and the labels of the test data are put to use.
+# Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
+# unsuitable ones better than [the paper's filter](suitability.py)?
+#
+# **Answer.** The paper's filter leaves the known labels of the test data aside. With them a filter
+# orders the decisions better: its ROC AUC is {value}`suitability_peers.shuffles_median:.3f` in the
+# median over shuffles. Yet even then estimates for the user's data are not calibrated.
+#
+# ```{result} methods
+# ```
+#
+# All methods decide on the same data by the same test. Two things count: how many decisions are
+# right, and how well the p-values order them.
+#
+# **Do this.**
+# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
+#   data.
+# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
+# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
+#   on [your own model](your_model.py) does so.
+#
+# ## What holds, and what does not
+#
+# - *Holds at one level.* At 5% the paper's filter has the most right decisions,
+#   {value}`suitability_peers.filter_peer_accuracy:.1%`; the best of the others has
+#   {value}`suitability_peers.peer_accuracy:.1%`. It has the most false positives, too:
+#   {value}`suitability_peers.filter_peer_fpr:.3f` against
+#   {value}`suitability_peers.peer_fpr:.3f`. At a level at which it has as few, the lead is small.
+# - *Caution.* It does not order the decisions best. Its ROC AUC is
+#   {value}`suitability_peers.filter_peer_area:.3f`; that of
+#   {value}`suitability_peers.best_peer` is {value}`suitability_peers.best_peer_area:.3f`.
+# - *Can be had.* The stronger filter needs nothing more of the user.
+# - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
+#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean, where a calibrated estimator
+#   has 0. False positives are rare because drops are large.
 
 # %% tags=["parameters", "hide-input"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
@@ -68,45 +99,7 @@ for text in notes[:1]:
 # test of Eq. {eq}`eq-welch`. Every method that estimates accuracy without labels gives such a pair.
 # So does one that knows the labels of the test data, and the paper's filter leaves these aside.
 #
-# ## In one figure
-#
-# All methods make the same decisions on the same data. Two things count: how many decisions are
-# right, and how well the p-values order them.
-#
-# ```{result} methods
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds at one level.* By the same test at 5% the paper's filter has the most right decisions
-#   ({value}`suitability_peers.filter_peer_accuracy:.1%`, the best of the others
-#   {value}`suitability_peers.peer_accuracy:.1%`), and the most false positives
-#   ({value}`suitability_peers.filter_peer_fpr:.3f` against
-#   {value}`suitability_peers.peer_fpr:.3f`). At a level at which it has as few, the lead is small.
-# - *Caution.* It does not order the decisions best. {value}`suitability_peers.best_peer` has
-#   a ROC AUC of {value}`suitability_peers.best_peer_area:.3f`, the filter
-#   {value}`suitability_peers.filter_peer_area:.3f`.
-# - *Can be had.* A filter that uses the known labels of the test data reaches
-#   {value}`suitability_peers.shuffles_median:.3f` in the median over shuffles, and needs nothing
-#   more of the user.
-# - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean, where a calibrated estimator
-#   has 0. False positives are rare because drops are large.
-#
-# ## What to do
-#
-# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
-#   data.
-# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
-# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
-#   on [your own model](your_model.py) does so.
-#
-# ## For those who go on
-#
-# Next come single signals, other estimators and trainings, the peers, the stronger filter, and a
-# report on a model of your own.
-#
-# ### The experiments again
+# ## The experiments again
 #
 # The paper's experiments, as on the first page, for one shuffle of the source data:
 
@@ -660,9 +653,11 @@ for text in report.warnings:
 #        -p predictions my_model.npz -p report_margin 0.02
 #    ```
 #
-# ## Summary
+# ## Further pages
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
+# - [What the guarantee is worth](suitability_guarantee.py): labels, samples, and parties that
+#   cheat.
+# - [Your own model](your_model.py): a report on the outputs of your classifier.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,19 +1,37 @@
 # %% [markdown]
 # # How the models are trained
 #
-# A hospital trains a model on its patients' records and publishes it. Could somebody who has the
-# model find out that one particular person was among these patients? {term}`Differential privacy
-# <differential privacy>` is a promise with a number, $\epsilon$: whatever the model shows, it would
-# have been nearly as likely to show it had any one record been missing, and the smaller $\epsilon$,
-# the nearer. The promise is kept by adding noise while the model is trained, and noise costs
-# accuracy.
+# Somebody has a model that a hospital trained. Can they find out whether one particular person was
+# among the patients? {term}`Differential privacy <differential privacy>` limits that by a number,
+# $\epsilon$. How much of it does training spend?
 #
-# **The idea.** Limit what one record can do to one step of training, hide the rest behind Gaussian
-# noise, and add up what all steps give away. The chapters on privacy train thousands of models in
-# this way: with and without noise, on subsets of the data, with planted examples. One engine trains
-# them all. This page shows what it does, what it costs in privacy, and how fast it is, because
-# every later number rests on it. The words are explained in the {doc}`glossary`, the symbols on the
-# page {doc}`notation`.
+# **Answer.** Every step shows a little of the data, so the budget is spent step by step. P1's
+# accountant (RDP) overstates what is spent: for its sake the noise is up to
+# {value}`training.largest_saving:.0%` larger than it needs to be. No paper counts what the search
+# for a learning rate spends.
+#
+# ```{result} spending
+# ```
+#
+# Both lines bound what the same training has spent. The lower one (PLD) is nearly exact.
+#
+# **Do this.**
+# - Draw Poisson samples, and divide by the expected batch size.
+# - Let {py:obj}`lib.privacy.find_noise_multiplier` choose the noise; keep the books with
+#   {py:obj}`lib.privacy.PrivacyLedger`.
+# - If you search over settings, [count the search](beyond/choosing.py).
+#
+# ## What holds, and what does not
+#
+# - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept, as
+#   PLD lies below RDP. For P1's models at the largest budget {value}`training.smallest_saving:.0%`
+#   of the noise is there for RDP's sake alone.
+# - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
+#   exact composition. It is no proof: where {value}`training.first_epsilon:g` is the budget, such
+#   models together spend {value}`training.thumb_together:.2f` by RDP. By PLD they keep it.
+# - *Caution.* P1's Algorithm 2 divides by the batch's size, which depends on who took part. Its
+#   accountant does not cover that.
+# - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
 
 # %% tags=["parameters", "hide-input"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
@@ -46,6 +64,18 @@ chapter.note(
 )
 
 # %% [markdown]
+# ## The idea
+#
+# Differential privacy promises: whatever the model shows, it would have been nearly as likely to
+# show it had any one record been missing. The smaller $\epsilon$, the nearer. The promise is kept
+# by adding noise while the model is trained, and noise costs accuracy. So limit what one record can
+# do to one step of training, hide the rest behind Gaussian noise, and add up what all steps give
+# away.
+#
+# The chapters on privacy train thousands of models in this way: with and without noise, on subsets
+# of the data, with planted examples. One engine trains them all, and every later number rests on
+# it. The {doc}`glossary` explains the words, the page {doc}`notation` the symbols.
+#
 # ## The mechanism
 #
 # A training $\mathcal{M}$ that draws random numbers is $(\epsilon, \delta)$-private if, for all
@@ -202,31 +232,6 @@ else:
 # {value}`training.thumb_together:.2f` together, and stay below the smaller budgets of the table. By
 # PLD they keep all: the calculation says so, not the rule.
 #
-# ## What holds, and what does not
-#
-# - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept: PLD,
-#   which is nearly exact, lies below RDP, which P1 uses. From
-#   {value}`training.smallest_saving:.0%` of the noise (P1's models at the largest budget) to
-#   {value}`training.largest_saving:.0%` (our digits at the smallest) is there for RDP's sake.
-# - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
-#   exact composition. It is no proof: by RDP such models spend {value}`training.thumb_together:.2f`
-#   together, where {value}`training.first_epsilon:g` is the budget (by PLD, and at smaller budgets
-#   by both, it is kept).
-# - *Caution.* P1's Algorithm 2 divides by the batch's size, which depends on who took part.
-#   Its accountant does not cover that.
-# - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
-#
-# ## What to do
-#
-# - Draw Poisson samples, and divide by the expected batch size.
-# - Let {py:obj}`lib.privacy.find_noise_multiplier` choose the noise, and keep the books with
-#   {py:obj}`lib.privacy.PrivacyLedger`.
-# - If you search over settings, [count the search](beyond/choosing.py).
-#
-# ## For those who go on
-#
-# Next come the choice of the learning rate, two engines that give one result, their speed, and what
-# all of P1's experiments would take.
 # ## Choosing a learning rate
 #
 # The learning rate is chosen on the validation digits, never on the test digits, for every budget
@@ -412,10 +417,11 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # 5. Shuffle and cut into equal batches instead of Poisson sampling, keep the accountant, and audit
 #    the result with the methods of the {doc}`audit chapter <audit>`.
 #
-# ## Summary
+# ## Further pages
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. Opacus and
-# the batched engine give the same model for the same seed.
+# - [The price of choosing](beyond/choosing.py): what a search over settings spends.
+# - {doc}`interplay`: what privacy does to abstention.
+# - The {doc}`audit chapter <audit>`: is a training as private as it says?
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())
