@@ -1,23 +1,63 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# Somebody hands you a model and a proof that it is private. Is the program that trained it what the
-# proof is about? And what is left of the promise against a burglar who really tries? One can try
-# oneself: train the model many times, now with a certain record and now without, attack it, and
-# count how often the attack tells the two apart. If it does so more often than the promise allows,
-# the promise is broken. How sure can one be, after a few hundred trials?
+# An {term}`audit` tests a proof of privacy by attack. Train many models, now with a certain record
+# and now without, and count how often the attack tells the two apart. How far can one rely on the
+# bound that follows?
 #
-# **The idea.** An {term}`accountant` proves an *upper* bound on $\epsilon$. An {term}`audit`
-# attacks the trained models and shows a *lower* one: no mechanism with a smaller $\epsilon$ would
-# let the attack succeed so often. P3 {cite}`zanella2023bayesian` computes, from the attack's
-# errors, a posterior for $\epsilon$ instead of two separate confidence intervals, and builds a
-# system around it that chooses the points to attack, trains the models, attacks them and reports an
-# interval.
+# **Answer.** The best of many thresholds owes its bound in part to luck: at a small positive
+# $\epsilon$ it is above the truth in {value}`audit.best_bayesian_03:.0%` of the audits, far more
+# than its level allows. Even a threshold fixed in advance does not save the Bayesian bound where
+# $\epsilon$ is near 0, or where both error rates are equal.
 #
-# This page checks every number of the paper on intervals that can be checked, asks how often they
-# are right, and what it costs to choose the best of a thousand thresholds.
-# [The next one](audit_trainings.py) runs the system on trained models, and asks what an audit can
-# see.
+# ```{result} selection
+# ```
+#
+# A bar says how often a lower bound is above the $\epsilon$ of a mechanism that is known exactly.
+# The dotted line is what the level allows.
+#
+# **Do this.** Choose the threshold on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or
+# pay for the choice ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided Clopper-Pearson
+# bound. [The steps of an audit](#what-to-do) stand below.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
+#   counts that we tried, if all intervals get the same.
+# - *Holds.* Where one error rate dominates, the interval has the coverage that it promises.
+# - *Caution.* Where both rates are equal and small, a lower bound at {value}`audit.level:.0%` from
+#   1,000 trials holds in {value}`audit.bayesian_equal:.0%` of the audits. At those of P3's Figure 4
+#   it is {value}`audit.bayesian_equal_most:.0%`.
+# - *Caution.* With the unequal rates and 200 trials of P3's worked example the bound holds in
+#   {value}`audit.bayesian_example:.0%`.
+# - *Caution.* At $\epsilon = 0$ the bound never holds, since the posterior has no mass there where
+#   $\delta$ is tiny. A small positive Bayesian bound is no evidence against perfect privacy.
+# - *Caution.* The largest of many bounds is not a bound. The best threshold of a sweep errs in
+#   {value}`audit.best_bayesian_03:.0%` of the audits, where {value}`audit.allowed:.0%` are allowed.
+# - *Two slips.* P3's footnote on the minimum over a rectangle does not hold. Its 96.3% and 99.8%
+#   belong to Clopper-Pearson's rectangle.
+#
+# ## What to do
+#
+# *Which audit, and when.* If you can read the steps of your own training, audit one run from inside
+# with gradient canaries ({doc}`lib.audit.white_box </reference/white_box>`): it costs a run, shows
+# the most, and its test of single steps finds mistakes in noise, clipping and sampling. If you can
+# retrain but only see models, attack many of them, each with or without one record: the bound needs
+# no hypothesis about the training, but thousands of models to refute a large claim. If you are
+# handed one model, only canaries that were put in beforehand by secret coins give a bound
+# ({py:obj}`lib.audit.one_run_epsilon`), and a small one.
+#
+# 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
+#    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
+#    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
+# 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
+#    gross mistakes proves nothing ([how](audit_trainings.py)).
+# 3. *Report* the corrected bound. Show the Bayesian interval as a description.
+# 4. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`.
+#    Where labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
+#    ([why](canaries.py)).
+# 5. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
+#    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
 
 # %% tags=["parameters", "hide-input"]
 delta: float = 1e-5  # (0, 1) of all guarantees and audits
@@ -44,6 +84,18 @@ from lib.studies.audit import tables as studies
 chapter.note("Data: counts printed in P3, and simulated trials.")
 
 # %% [markdown]
+# ## The idea
+#
+# An {term}`accountant` proves an *upper* bound on $\epsilon$. An audit attacks the trained models
+# and shows a *lower* one: no mechanism with a smaller $\epsilon$ would let the attack succeed so
+# often. P3 {cite}`zanella2023bayesian` computes a posterior for $\epsilon$ from the attack's
+# errors, instead of two separate confidence intervals. Around it stands a system that chooses the
+# points to attack, trains the models and attacks them.
+#
+# This page checks the paper's intervals, asks how often they are right, and what it costs to choose
+# the best of a thousand thresholds. [The next one](audit_trainings.py) runs the system on trained
+# models, and asks what an audit can see.
+#
 # ## Differential privacy as a limit on tests
 #
 # Someone who sees the model guesses whether the {term}`challenge point` was in the training set. A
@@ -107,58 +159,7 @@ for method in audit.METHODS:
     chapter.check(f"P3-S3-example-{method}-high", row["high"])
 
 # %% [markdown]
-# ## In one figure
-#
-# An attack gives a score, and each threshold on it gives a lower bound. How often is such a bound
-# above the truth? The figure says so for a mechanism whose $\epsilon$ is known.
-#
-# ```{result} selection
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
-#   counts that we tried, if all intervals get the same. Where one error rate dominates, it has the
-#   coverage that it promises.
-# - *Caution.* Where both rates are equal, a lower bound at {value}`audit.level:.0%` from 1,000
-#   trials holds in {value}`audit.bayesian_equal:.0%` (small rates) to
-#   {value}`audit.bayesian_equal_most:.0%` (those of P3's Figure 4); at the unequal rates and 200
-#   trials of P3's worked example in {value}`audit.bayesian_example:.0%`. At $\epsilon = 0$ it never
-#   does: a small positive Bayesian bound is no evidence against perfect privacy.
-# - *Caution.* The largest of many bounds is not a bound. At a small positive $\epsilon$ the
-#   best threshold of a sweep exceeds the truth in {value}`audit.best_bayesian_03:.0%` of the
-#   audits, where {value}`audit.allowed:.0%` are allowed.
-# - *Two slips.* P3's footnote on the minimum over a rectangle does not hold, and its 96.3% and
-#   99.8% belong to Clopper-Pearson's rectangle.
-#
-# ## If you audit tomorrow
-#
-# *Which audit, and when.* If you can read the steps of your own training, audit one run from inside
-# with gradient canaries ({doc}`lib.audit.white_box </reference/white_box>`): it costs a run, shows
-# the most, and its test of single steps finds mistakes in noise, clipping and sampling. If you can
-# retrain but only see models, attack many of them, each with or without one record: the bound needs
-# no hypothesis about the training, but thousands of models to refute a large claim. If you are
-# handed one model, only canaries that were put in beforehand by secret coins give a bound
-# ({py:obj}`lib.audit.one_run_epsilon`), and a small one.
-#
-# 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
-#    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
-#    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
-# 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
-#    gross mistakes proves nothing ([how](audit_trainings.py)).
-# 3. *Threshold.* Choose it on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or pay for
-#    the choice ({py:obj}`lib.audit.union_lower_bound`).
-# 4. *Report* a one-sided Clopper-Pearson bound. Show the Bayesian interval as a description.
-# 5. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`.
-#    Where labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
-#    ([why](canaries.py)).
-# 6. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
-#    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
-#
-# ## For those who go on
-#
-# Next come P3's numbers one by one, the number of trials that an interval takes, how often
-# intervals are right, and the sweep. [The next page](audit_trainings.py) audits trained models.
+# ## P3's numbers, one by one
 
 # %%
 chapter.figure(
@@ -572,9 +573,10 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Summary
 #
-# [What holds, and what does not](#what-holds-and-what-does-not), and [what to
-# do](#if-you-audit-tomorrow), stand above. [What an audit of trained models
-# sees](audit_trainings.py), and what it does not, is the next page.
+# The Bayesian interval is narrow and cheap to compute, and describes well what an attack found. A
+# valid lower bound takes a threshold that was chosen on other trials, or paid for, and
+# Clopper-Pearson. [What an audit of trained models sees](audit_trainings.py), and what it does not,
+# is the next page.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -2,18 +2,38 @@
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
 # Two services classify images. During the free trial each may abstain on what it likes; the paid
-# versions always answer. Which one do you buy? The scores that you see are those of the answers
-# that the services chose to give. How good would each be if it had to answer?
+# versions always answer. Which one do you buy, if you see only the scores of the answers that the
+# services chose to give?
 #
-# **The idea.** P4 {cite}`choe2023counterfactually` treats {term}`abstentions <abstention>` as
-# *missing data* and asks for the {term}`counterfactual score`: how well each service would have
-# done, had it not been allowed to abstain at all. What a service withheld on one image is estimated
-# from what it answered on similar ones, and an answer counts for more where answers are rare.
+# **Answer.** Treat abstentions as missing data, since answers on similar images tell what was
+# withheld. In a simulated trial the doubly robust estimate is a lead of
+# {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
+# less. It needs flexible learners, and even then the interval misses the population's difference
+# more often than it says.
 #
-# This page makes that decision, and repeats the simulations of the paper with all three estimators
-# and learners. [The next one](counterfactual_limits.py) asks how far such an estimate can be
-# trusted, takes the method to real images whose labels are known, and ends with a report on two
-# services of your own.
+# ```{result} miscoverage
+# ```
+#
+# Each point says how often a 95% interval misses the truth of the simulation, for three estimators
+# and three learners. The dotted line is the 5% that are allowed.
+#
+# **Do this.** Ask each service how likely it was to answer, input by input. Then call
+# {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
+# diagnostics before its interval. Decide with a margin: what difference matters to you?
+#
+# ## What holds, and what does not
+#
+# - *Holds.* The scores seen can mislead. They put A
+#   {value}`counterfactual.selective_difference:.3f` ahead, where the truth is
+#   {value}`counterfactual.trial_truth:.3f`.
+# - *Open.* Whether the doubly robust interval keeps its level with flexible learners. With forests
+#   it misses the sample's difference in {value}`counterfactual.forest_dr:.3f` of the repetitions.
+#   Linear learners fail.
+# - *Caution.* For the *population's* difference the interval errs more often than it says: with
+#   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
+# - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
+#   which the paper describes. With nuisance functions from one fresh sample it is
+#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
 
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
@@ -49,6 +69,17 @@ from lib.studies.counterfactual import tables as studies
 chapter.note("Data: simulations.")
 
 # %% [markdown]
+# ## The idea
+#
+# P4 {cite}`choe2023counterfactually` treats {term}`abstentions <abstention>` as *missing data* and
+# asks for the {term}`counterfactual score`: how well each service would have done, had it not been
+# allowed to abstain at all. What a service withheld on one image is estimated from what it answered
+# on similar ones, and an answer counts for more where answers are rare.
+#
+# This page makes the decision, and repeats the simulations of the paper with all three estimators
+# and learners. [The next one](counterfactual_limits.py) asks how far such an estimate can be
+# trusted, and takes the method to real images whose labels are known.
+#
 # ## Two services after a free trial
 #
 # In this example a point is an input with two features, and a service scores 1 where its answer is
@@ -142,38 +173,6 @@ chapter.values(
 # follows from the variance of the influence values. Propensities above $1 - \epsilon$ count as
 # that.
 #
-# ## In one figure
-#
-# Three estimators, three learners: how often does a 95% interval miss the truth of the simulation?
-#
-# ```{result} miscoverage
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds.* The scores seen can mislead: they put A
-#   {value}`counterfactual.selective_difference:.3f` ahead, the doubly robust estimate
-#   {value}`counterfactual.trial_value:.3f`, the truth {value}`counterfactual.trial_truth:.3f`.
-# - *Open.* Whether the doubly robust interval keeps its level with flexible learners: with forests
-#   it misses the sample's difference in {value}`counterfactual.forest_dr:.3f` of the repetitions.
-#   Linear learners fail.
-# - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with
-#   cross-fitting, which the paper describes. With nuisance functions from one fresh sample it is
-#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
-# - *Caution.* For the *population's* difference the interval errs more often than it says:
-#   with forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
-#
-# ## What to do
-#
-# - Ask each service how likely it was to answer, input by input. Known propensities need no fit.
-# - Use {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
-#   diagnostics before its interval.
-# - Decide with a margin: what difference matters to you?
-# - [How far the estimate can be trusted](counterfactual_limits.py) is the next page.
-#
-# ## For those who go on
-#
-# Next come P4's simulations: nine rates of miss, the power of the test, and positivity.
 # ## Experiment 1: do the intervals hold the truth?
 #
 # Inputs are uniform on the unit square, and labels are $1[x_0 + x_1 \ge 1]$ with 15% of them
@@ -604,9 +603,10 @@ chapter.values(
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above.
-# [How far such an estimate can be trusted](counterfactual_limits.py), also on real images, is the
-# next page.
+# What a service answered is no fair sample of what it was asked, so its score is not that of the
+# paid version. The doubly robust estimate corrects for it, if similar points tell what was withheld
+# and no kind of point is always withheld. [How far such an estimate can be
+# trusted](counterfactual_limits.py), also on real images, is the next page.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

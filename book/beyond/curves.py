@@ -2,12 +2,45 @@
 # # What is proven, and what attacks reach
 #
 # "$\epsilon = 8$" is one number about one corner: attacks that hardly ever raise a false alarm. A
-# training's accountant has proven far more. For *every* rate of false alarms it bounds how many
-# members an attack can find, and an audit sees the attack at every rate, too.
+# training's accountant has proven far more. How near do attacks come to all that is proven, at
+# every rate of false alarms?
 #
-# **The idea.** Draw both in one picture. Below lies what is proven to be impossible, above what an
-# attack has reached. The distance between them is what nobody knows. If the attack is ever
-# *significantly* below, the proof, the training or the audit is wrong.
+# **Answer.** It depends on what is private. Labels that were memorized have nothing but their
+# noise: an attack finds {value}`curves.label_tpr:.0%` of the records there, and no difference from
+# the proven curve can be told. Examples keep a distance, but that says nothing of a better attack.
+#
+# ```{result} curves
+# ```
+#
+# Below a curve lies what is proven to be impossible, above it what an attack has reached. An attack
+# *significantly* below would refute the proof, the training or the audit.
+#
+# **Do this.** Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against [the
+# whole curve](#what-to-do). Audit the labels as well where they are what is private.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
+#   that hold for all of them together. These are settings of [all pages that train
+#   privately](#all-private-models), not the three above alone.
+# - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
+#   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
+#   question.
+# - Over all rates no difference between what this attack found and the proven curve can be told.
+#   Its lower limit, from {value}`curves.label_models:,d` training runs, is
+#   {value}`curves.label_low:.0%`.
+# - *Examples keep a distance.* {value}`curves.proven_tpr:.0%` may be found at $\epsilon = $
+#   {value}`curves.epsilon:g`, and the best attack finds {value}`curves.found_tpr:.0%`.
+# - *Open.* Is that the attack's weakness or the proof's? In the hard case, at $\epsilon = $
+#   {value}`curves.hard_epsilon:.2g`, {value}`curves.hard_proven:.0%` may be found and
+#   {value}`curves.hard_tpr:.0%` were. These trials are too few to tell whether the proof is tight.
+#
+# ## What to do
+#
+# ```python
+# reached = lib.audit.attack_curve(lib.audit.roc_counts(scores, members))
+# reached.margin(lib.privacy.trade_off(ledger).fnr) > 0  # the ledger is refuted
+# ```
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own} data
@@ -77,7 +110,7 @@ chapter.uses(dataset=used)
 chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 
 # %% [markdown]
-# ## From a ledger to a curve
+# ## The idea: from a ledger to a curve
 #
 # An attack has a false positive rate $x$ (others taken for members) and a false negative rate
 # (members that are missed). If a training is $(\epsilon, \delta)$-private,
@@ -246,24 +279,6 @@ chapter.values(
 )
 
 # %% [markdown]
-# ## What holds, and what does not
-#
-# - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
-#   that hold for all of them together. That is for settings of
-#   [all pages that train privately](#all-private-models), not these three alone.
-# - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
-#   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
-#   question. This one found {value}`curves.label_tpr:.0%` in {value}`curves.label_models:,d`
-#   training runs (lower limit {value}`curves.label_low:.0%`), and over all rates no difference from
-#   the proven curve can be told. The final model has memorised the noisy labels: nothing protects
-#   them but the noise.
-# - *Examples keep a distance.* {value}`curves.proven_tpr:.0%` may be found at $\epsilon = $
-#   {value}`curves.epsilon:g`, and the best attack finds {value}`curves.found_tpr:.0%`. Is that the
-#   attack's weakness or the proof's? In the hard case, at $\epsilon = $
-#   {value}`curves.hard_epsilon:.2g`, {value}`curves.hard_proven:.0%` may be found and
-#   {value}`curves.hard_tpr:.0%` were. These trials are too few to tell whether the proof is tight.
-# - *Caution.* An attack's distance says nothing of a better attack.
-#
 # ## Why the whole curve
 #
 # A claim can be refuted wherever its curve is, not only at its $\epsilon$. Errors that are frequent
@@ -300,21 +315,6 @@ chapter.values(
 # {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
 # Gaussian bound of [audited training runs](../audit_trainings.py) rests on a hypothesis. Here
 # nothing is assumed: the curve is the one that the accountant proves.
-#
-# ## What to do
-#
-# Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against the curve:
-#
-# ```python
-# reached = lib.audit.attack_curve(lib.audit.roc_counts(scores, members))
-# reached.margin(lib.privacy.trade_off(ledger).fnr) > 0  # the ledger is refuted
-# ```
-#
-# Audit the labels as well where they are what is private. There an attack can reach the curve.
-#
-# ## For those who go on
-#
-# Next come the closest Gaussian, other pages' models in one picture, another auditor, and limits.
 #
 # ### Which Gaussian is the closest
 #
@@ -427,13 +427,10 @@ chapter.table(
 #
 # ## Summary
 #
-# - A ledger proves a curve, not a pair. Its closest Gaussian has $\mu = $ {value}`curves.mu:.2f` at
-#   $\epsilon = $ {value}`curves.epsilon:g`.
-# - {value}`curves.refuted` of {value}`curves.attacks` attacks on the book's private models refute a
-#   proof. On labels the attack finds {value}`curves.label_tpr:.0%` of at most
-#   {value}`curves.label_proven:.0%`, on examples {value}`curves.found_tpr:.0%` of
-#   {value}`curves.proven_tpr:.0%`.
-# - Against the whole curve an audit notices errors that it misses at one $\epsilon$.
+# A ledger proves a curve, not a pair; its closest Gaussian has one number, $\mu = $
+# {value}`curves.mu:.2f` here. Against the whole curve an audit notices errors that it misses at one
+# $\epsilon$. None of the book's proofs should be refuted by an attack, and {value}`curves.refuted`
+# of {value}`curves.attacks` are.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

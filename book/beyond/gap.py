@@ -1,17 +1,47 @@
 # %% [markdown]
 # # The gap to the bound, taken apart
 #
-# A radiologist keeps the scans that she is sure of and sends the others on. Some of those that she
-# kept turn out wrong. She may have been sure where she should not have been: another order would
-# have helped. Or the report that judges her is wrong in some cases, and then no order would have.
-# Whoever wants to close the gap between what a selective classifier does and what it could do
-# should know which of the two it is before buying anything. And with privacy: does it make
-# a model worse at knowing what it does not know, or is that only what lower accuracy looks like?
+# A radiologist keeps the scans that she is sure of, and some of those turn out wrong. Was she sure
+# where she should not have been, or is the report that judges her wrong? And does privacy make a
+# model worse at knowing what it does not know?
 #
-# **The idea.** Suppose one knows, for each point, the probability that its label will agree with
-# the prediction. Sorted by it, points are in the best order that anything can have. What is
-# left between that order and the bound is noise in the labels; what lies between that order and
-# the one in use is ranking. Labels that are flipped on purpose make that probability known.
+# **Answer.** Noise in the labels looks like bad ranking, since no order can foresee a flipped
+# label. Of a gap of {value}`gap.noisy_gap:.3f` under noisy labels {value}`gap.noise:.3f` are noise,
+# at $\epsilon = $ {value}`gap.strict:g`. The split needs to know how often each label is right;
+# taken at their word, labels blame the model.
+#
+# ```{result} terms
+# ```
+#
+# A bar is the gap between the bound and what a model reaches, split into its terms, for each budget
+# and for clean and noisy labels.
+#
+# **Do this.** Have some points labelled twice before you improve a score: where people disagree,
+# the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
+# [More](#what-to-do).
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Noise adds to the gap without any change of the order. Clean labels make the gap
+#   {value}`gap.gap_strict:.3f` at the same budget.
+# - *Holds.* The order's part is {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho -
+#   \rho/(K-1)$ times, exactly.
+# - *Holds.* Privacy hurts twice. Of the growth of the gap by {value}`gap.growth:+.3f`, the worse
+#   order makes {value}`gap.by_order:+.3f`, and more errors in the old order the rest.
+# - *Holds.* Calibration errors and the gap are different things. Scaling brings the calibration
+#   error under noisy labels from {value}`gap.noisy_ece:.3f` to {value}`gap.noisy_scaled:.3f`. The
+#   calibration term of the gap is {value}`gap.noisy_calibration:.4f`.
+# - *Caution.* With labels taken at their word all noise counts as ranking, and a better score is
+#   asked for that nobody can build.
+#
+# ## What to do
+#
+# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the gap,
+#   where labels can be trusted.
+# - With noisy labels compare ranking and calibration alone. Noise counts in NAURC, too: with the
+#   flipped labels it puts our models in the opposite order
+#   ([table](#does-the-answer-depend-on-the-loss)).
+# - Do not recalibrate to answer better. Recalibrate to state probabilities.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -77,6 +107,13 @@ judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of t
 chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 
 # %% [markdown]
+# ## The idea
+#
+# Suppose one knows, for each point, the probability that its label will agree with the prediction.
+# Sorted by it, points are in the best order that anything can have. What is left between that order
+# and the bound is noise in the labels; what lies between that order and the one in use is ranking.
+# Labels that are flipped on purpose make that probability known.
+#
 # ## Four terms
 #
 # Let $y_i$ say whether prediction $i$ is right, $q_i$ the probability of that, and $A(v; s)$ the
@@ -197,33 +234,7 @@ chapter.values(
 # Most of either change is there at the largest budget already (figure and table). Private training
 # runs also clip gradients and have another learning rate: nothing here tells these from the noise.
 #
-# ## What holds, and what does not
-#
-# - *Holds.* Noise in the labels looks like bad ranking, and is none. At $\epsilon = $
-#   {value}`gap.strict:g` the noisy labels make the gap {value}`gap.noisy_gap:.3f` instead of
-#   {value}`gap.gap_strict:.3f`, of which {value}`gap.noise:.3f` are noise. The order's part is
-#   {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho - \rho/(K-1)$ times, exactly.
-# - *Holds.* Calibration errors and the gap are different things. Under the noisy labels the
-#   calibration error is {value}`gap.noisy_ece:.3f`; scaling brings it to
-#   {value}`gap.noisy_scaled:.3f`; the calibration term of the gap is
-#   {value}`gap.noisy_calibration:.4f`.
-# - *Caution.* The split needs $q$. With labels taken at their word all noise counts as ranking, and
-#   a better score is asked for that nobody can build.
-#
-# ## What to do
-#
-# - Have some points labelled twice before you improve a score: where people disagree, the gap is
-#   noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
-# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the gap,
-#   where labels can be trusted. Noise counts in it, too: with the flipped labels it puts our models
-#   in the opposite order (table below). There compare ranking and calibration alone.
-# - Do not recalibrate to answer better. Recalibrate to state probabilities.
-#
-# ## For those who go on
-#
-# Next come other losses, the published bound, and labels by many people.
-#
-# ### Does the answer depend on the loss?
+# ## Does the answer depend on the loss?
 #
 # The same fraction can be had for any loss: the area between the curve and that of the best order,
 # over the same for a random one. For squared (Brier) and logarithmic losses the best order is
@@ -244,7 +255,7 @@ chapter.table(
 # {cite}`traub2024overcoming` does (`labels` of {py:obj}`lib.selective.risk_areas`). Where all
 # classes have equally many points it changes nothing, and with noisy labels hardly anything.
 #
-# ### Beside the published bound
+# ## Beside the published bound
 #
 # {cite:t}`rabanser2025what` *bound* the gap at coverage $c$ by
 #
@@ -279,7 +290,7 @@ chapter.table(
 # standard deviation of {value}`gap.finite_error:.4f` here, the largest error of all training runs
 # was {value}`gap.finite:.4f`.
 #
-# ### People's labels
+# ## People's labels
 #
 # For CIFAR-10's training images three people each gave a label (CIFAR-10N {cite}`wei2022learning`).
 # With `labels` set to `people`, models are trained on some of these images and judged on 10,000
@@ -287,7 +298,7 @@ chapter.table(
 # class. It ignores that some images are harder than others of their class, where models and
 # people err together. Such noise shows as a finite-sample term far beyond its error.
 #
-# ### What this page leaves out
+# ## What this page leaves out
 #
 # - Trainings see clean labels. Noise in training changes the model, and with it every term.
 # - The standard errors are over training runs. The points are a draw as well
@@ -311,12 +322,9 @@ chapter.table(
 #
 # ## Summary
 #
-# - The gap to the bound is the sum of noise, ranking, calibration and finite sample; a weak model
-#   alone leaves none.
-# - From no privacy to $\epsilon = $ {value}`gap.strict:g` it grows by {value}`gap.growth:+.3f`:
-#   {value}`gap.by_errors:+.3f` by more errors in the old order, {value}`gap.by_order:+.3f` by their
-#   worse one.
-# - Temperature scaling repairs calibration and leaves the gap where it was.
+# The gap to the bound is the sum of noise, ranking, calibration and finite sample; a weak model
+# alone leaves none. Privacy widens it by more errors and by a worse order. Temperature scaling
+# repairs calibration and leaves the gap where it was.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,15 +1,38 @@
 # %% [markdown]
 # # A promise under privacy
 #
-# A clinic trains a model privately and tells its users: where the model answers, at least nine of
-# ten answers are right. The threshold behind that promise was chosen on labelled patients whom the
-# model had never seen. They are patients, too. Published is a number computed from their records,
-# and the usual recipe publishes one of them: the threshold *is* the score of one patient.
+# A clinic promises its users: where the model answers, at least nine of ten answers are right. The
+# threshold behind that promise was chosen on labelled patients, and the usual recipe publishes the
+# score of one of them. Can the promise be kept and the patients be protected, too?
 #
-# **The idea.** Thresholds are listed before anyone looks at the data. They are tried one after the
-# other, and each passes if it has clearly fewer errors than the promise allows. Noise hides whether
-# one patient took part, and because its distribution is known, the test can allow for it exactly.
-# Nothing but the first threshold that passes is ever told, so one budget pays for the whole list.
+# **Answer.** Yes, since the noise that hides a patient has a known distribution, so the test can
+# allow for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the
+# draws of any size and budget. With few points privacy costs coverage.
+#
+# ```{result} coverage
+# ```
+#
+# Each line is the coverage that a private threshold keeps as its budget grows, for one number of
+# validation points. Dashed: the threshold that is not private; dotted: the largest coverage there
+# is.
+#
+# **Do this.** Keep some thousand labelled people out of the training, and list thresholds before
+# you look at them. Call {py:obj}`lib.selective.private_threshold` once: every further call, with
+# another target too, spends its epsilon again.
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Of the draws {value}`promise.allowed:.0%` may break the promise, and private thresholds
+#   stay below that at every size and budget.
+# - *Caution.* A draw without a threshold answers nothing. It counts as coverage 0, and as a promise
+#   that was kept. With few points that is not rare.
+# - *Holds.* The function that is not private ({py:obj}`lib.selective.guaranteed_threshold`)
+#   promises as much if its assumption holds. It failed in at most {value}`promise.free_broken:.1%`
+#   of {value}`promise.draws:d` draws, where one standard error of what is allowed is
+#   {value}`promise.spread:.1%`.
+# - *Does not hold.* A mean is no promise for the threshold in hand. With the [private
+#   quantile](#beside-it-the-private-quantile), accuracy is below the target in up to
+#   {value}`promise.quantile:.0%` of the draws of a size and budget.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -77,6 +100,13 @@ settings = studies.Promise(
 chapter.note(data_note(dataset, used, f" ({model})"))
 
 # %% [markdown]
+# ## The idea
+#
+# Thresholds are listed before anyone looks at the data. They are tried one after the other, and
+# each passes if it has clearly fewer errors than the promise allows. Noise hides whether one
+# patient took part. Nothing but the first threshold that passes is ever told, so one budget pays
+# for the whole list.
+#
 # ## A test that knows its noise
 #
 # Of $k$ points above a threshold $E$ are answered wrongly. If the accuracy there were below the
@@ -170,21 +200,13 @@ chapter.values(
 # {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`, and
 # {value}`promise.free_few:.1%` without privacy.
 #
-# ## What holds, and what does not
+# ## Beside it, the private quantile
 #
-# The promise was broken in at most {value}`promise.broken:.1%` of the draws of any size and budget;
-# {value}`promise.allowed:.0%` are allowed. That is said of the private threshold. (A draw in which
-# no threshold is found answers nothing: it counts as coverage 0, and as a promise that was kept.
-# With few points that is not rare.) The function that is not private promises as much if its
-# assumption holds: at most {value}`promise.free_broken:.1%` of {value}`promise.draws:d` draws,
-# where one standard error of what is allowed is {value}`promise.spread:.1%`.
-#
-# *Beside it, the private quantile* of private prediction sets {cite}`angelopoulos2021private`. It
-# bounds the fraction of all points that are answered *and* wrong, in the mean over draws, and is
-# told here which fraction gives the target accuracy: nobody knows that before the coverage is
-# known. So told it answers more, {value}`promise.quantile_many:.1%` with
-# {value}`promise.many:,d` points. But a mean is no promise for the threshold in hand: accuracy is
-# below the target in up to {value}`promise.quantile:.0%` of the draws of a size and budget.
+# Private prediction sets {cite}`angelopoulos2021private` have a private quantile. It bounds the
+# fraction of all points that are answered *and* wrong, in the mean over draws, and is told here
+# which fraction gives the target accuracy: nobody knows that before the coverage is known. So told
+# it answers more, {value}`promise.quantile_many:.1%` with {value}`promise.many:,d` points. But it
+# promises nothing for the threshold in hand.
 #
 # ## Model and threshold together
 #
@@ -213,17 +235,7 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 # $\delta$ of the table; with a threshold of $\epsilon = $ {value}`promise.spoken:g` chosen on the
 # same people it is {value}`promise.same_people:.2f`, not {value}`promise.added:.2f`.
 #
-# ## What to do
-#
-# Keep some thousand labelled people out of the training, list thresholds before you
-# look at them, and call {py:obj}`lib.selective.private_threshold` once. Every further call, with
-# another target too, spends its epsilon again.
-#
-# ## For those who go on
-#
-# Next come the limits of this page, exercises and a summary.
-#
-# ### What this page leaves out
+# ## What this page leaves out
 #
 # - The promise is for new points like the validation points. Where they differ, nothing holds.
 # - The coverage is not told, as that would cost more. Count how often the model answers in use.
@@ -248,14 +260,10 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #
 # ## Summary
 #
-# - A threshold with a promised accuracy can be chosen privately, with its noise in the promise:
-#   broken in at most {value}`promise.broken:.1%` of the draws.
-# - At $\epsilon = $ {value}`promise.spoken:g` the model answers
-#   {value}`promise.private_many:.1%` of the cases with {value}`promise.many:,d` points (without
-#   noise {value}`promise.noiseless_many:.1%`), and {value}`promise.private_few:.1%` with
-#   {value}`promise.few:,d` (without noise {value}`promise.noiseless_few:.1%`).
-# - Model and threshold on the same people spend {value}`promise.same_people:.2f` together, on
-#   different ones the larger of both.
+# A threshold with a promised accuracy can be chosen privately, with its noise in the promise. With
+# many points it answers nearly as much as the same test without noise, with few it does not. Model
+# and threshold on the same people spend less than the sum of their epsilons, on different ones the
+# larger of both.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -2,14 +2,44 @@
 # # Two services that refuse, watched
 #
 # Two services label satellite images, year after year, and both may refuse. You look at their
-# scores whenever you like, and want to keep the better one as soon as you are sure. Two things
-# lead you astray. The scores that you see are those of the images each service *chose* to answer.
-# And whoever looks often enough sees, sooner or later, a difference that is not there.
+# scores whenever you like, and want to keep the better one as soon as you are sure. When may you
+# stop?
 #
-# **The idea.** Ask both services for the probabilities by which they refuse. Then every answer can
-# be weighted so that its mean is what the service would score on everything, and the only chance
-# left is in coins whose odds are known. An interval can be computed for *every* time at once,
-# without an approximation: look as often as you like.
+# **Answer.** As soon as an interval that holds at *every* time excludes 0. An interval for one
+# fixed time, looked at again and again, misses the truth at some time in
+# {value}`refusals.fixed:.0%` of simulated streams. The exact interval needs the probabilities by
+# which the services refuse, and is wide where answers are rare.
+#
+# ```{result} stream
+# ```
+#
+# The band is the exact sequence, and the black line the truth on the images so far. The scores of
+# what the services *chose* to answer lie elsewhere.
+#
+# **Do this.** Have propensities logged, and agree on a floor: an answer at least every fifth time,
+# say. Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
+# [More](#what-to-do).
+#
+# ## What holds, and what does not
+#
+# - *Wrong, whoever looks more than once.* Fixed-time intervals promise to miss in 5%. They missed
+#   at some time in up to {value}`refusals.fixed_worst:.0%` of the streams.
+# - *Holds.* The exact sequence missed {value}`refusals.when_missed`, also with few points and with
+#   rare answers. It needs no model to be right.
+# - *Caution.* The asymptotic sequence missed in up to {value}`refusals.asymptotic_worst:.1%` of the
+#   streams where points are few or answers rare. With fitted propensities and rare answers it
+#   missed in a quarter (table). It promises nothing for any given number of points.
+# - *The price.* Half of the first streams have excluded 0 by the exact sequence
+#   {value}`refusals.when_half_exact`, by the asymptotic one {value}`refusals.when_half_asymptotic`.
+# - *The price.* With rare answers the exact one is {value}`refusals.exact_rare:.2f` wide against
+#   {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, is what costs.
+#
+# ## What to do
+#
+# - If propensities must be fitted, use {py:obj}`lib.counterfactual.predictable_nuisances` and
+#   {py:obj}`lib.counterfactual.confidence_sequence`. Wait for many points, and do not rely on it
+#   where answers are rare.
+# - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
 
 # %% tags=["parameters", "hide-input"]
 stream_points: int = 8000  # [500, 100000] images of the stream, or all that there are
@@ -53,6 +83,17 @@ text_data = "SST-2" if texts_here else "P4's simulation in place of SST-2"
 chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 
 # %% [markdown]
+# ## The idea
+#
+# Two things lead astray who watches. The scores that one sees are those of the images each service
+# *chose* to answer. And whoever looks often enough sees, sooner or later, a difference that is not
+# there.
+#
+# Ask both services for the probabilities by which they refuse. Then every answer can be weighted so
+# that its mean is what the service would score on everything, and the only chance left is in coins
+# whose odds are known. An interval can be computed for *every* time at once, without an
+# approximation.
+#
 # ## An interval for every time
 #
 # As [before](../counterfactual.py), $R_t = 1$ where a service abstains, with {term}`propensity`
@@ -222,24 +263,6 @@ missed = round(rates[0]["asymptotic, fitted"] * fitted)
 _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 
 # %% [markdown]
-# ## What holds, and what does not
-#
-# - *Wrong, whoever looks more than once.* Fixed-time intervals missed at some time in
-#   {value}`refusals.fixed:.0%` of the first streams, and in up to
-#   {value}`refusals.fixed_worst:.0%` of the others. 5% is what they promise.
-# - *Holds.* The exact sequence missed {value}`refusals.when_missed`, also with few points and with
-#   rare answers. It needs no model to be right.
-# - *Caution.* The asymptotic sequence missed in {value}`refusals.asymptotic:.1%` of the first
-#   streams, and in up to {value}`refusals.asymptotic_worst:.1%` where points are few or answers
-#   rare; with fitted propensities and rare answers in a quarter (table). It promises nothing for
-#   any given number of points.
-# - *The price.* At the end of the first streams the exact sequence is
-#   {value}`refusals.exact_width:.3f` wide, the asymptotic one
-#   {value}`refusals.asymptotic_width:.3f`. When have half of the streams excluded 0? By the first
-#   {value}`refusals.when_half_exact`, by the second {value}`refusals.when_half_asymptotic`. With
-#   rare answers the exact one is {value}`refusals.exact_rare:.2f` wide against
-#   {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, is what costs.
-#
 # ## Two text classifiers that may refuse
 #
 # No public table of a language model's answers *and* refusals was at hand under a free licence. So
@@ -298,20 +321,7 @@ chapter.values(
 # {value}`refusals.groups` groups the better one can be told with 95% confidence for all groups
 # together, and {value}`refusals.groups_held` of these intervals hold the truth of their group.
 #
-# ## What to do
-#
-# - Have propensities logged, and agree on a floor: an answer at least every fifth time, say.
-# - Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
-#   With propensities that must be fitted use {py:obj}`lib.counterfactual.predictable_nuisances`
-#   and {py:obj}`lib.counterfactual.confidence_sequence`, wait for many points, and do not rely on
-#   it where answers are rare.
-# - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
-#
-# ## For those who go on
-#
-# Next come the program behind the sequence, and the limits of this page.
-#
-# ### The program of Choe and Ramdas
+# ## The program of Choe and Ramdas
 #
 # If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence,
 # and on their baseball forecasts ours ended where their notebook does, at all five digits printed
@@ -319,7 +329,7 @@ chapter.values(
 # confseq, whose published values ours is tested against. Their program takes $V_n$ to be at least
 # 1, which ours does not need.
 #
-# ### What this page leaves out
+# ## What this page leaves out
 #
 # - *Coins that lie.* A service that says a wrong propensity is weighted wrongly, at any time.
 # - *Abstention by a rule* has no floor. [The page before](../counterfactual_limits.py) has bounds.
@@ -344,13 +354,9 @@ chapter.values(
 #
 # ## Summary
 #
-# - What services answered says {value}`refusals.selective:+.3f`, what they would have scored
-#   {value}`refusals.truth:+.3f`: with known propensities the sign is told while data arrive (here
-#   first at {value}`refusals.decided:,` points).
-# - Looked at all the time, fixed-time intervals missed in {value}`refusals.fixed:.0%` of the
-#   streams, the exact sequence {value}`refusals.when_missed`.
-# - Groups have intervals that hold together: {value}`refusals.groups_held` of
-#   {value}`refusals.groups` hold the truth.
+# What services answered says {value}`refusals.selective:+.3f`, what they would have scored
+# {value}`refusals.truth:+.3f`. With known propensities the sign is told while data arrive, by an
+# interval that may be looked at any time. Groups have intervals that hold together.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

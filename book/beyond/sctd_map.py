@@ -1,18 +1,43 @@
 # %% [markdown]
 # # Where does SCTD win?
 #
-# A clinic buys a private model. Two ways of abstaining come with it at no cost in privacy. One asks
-# how sure the finished model is; the other asks how often the model changed its mind while it was
-# trained. P1 {cite}`rabanser2023training` finds the second, {term}`SCTD`, best under privacy. The
-# page before this one finds that with P1's batch, epochs and clipping norm at a small budget, and
-# nowhere in its other regime, with tuned rates. Here is a map on which both happen.
+# Two ways of abstaining come with a private model at no cost in privacy. {term}`Softmax response`
+# (SR) asks how sure the finished model is; {term}`SCTD` asks how often the model changed its mind
+# while it was trained. P1 {cite}`rabanser2023training` finds the second best under privacy. Where
+# is that so?
 #
-# **The idea.** Each step of a private training adds noise to the parameters. Where that noise is
-# large, the last model is one random draw among many, and its {term}`softmax response` (SR)
-# inherits the draw; a score that watches many models averages over it. Where the noise is small,
-# models change because they learn: points that were learned late look like points that are unsure.
-# So the learning rate, the clipping norm and the batch should decide who wins. This page varies
-# them, and looks beside at the plainest way of using many models: their mean.
+# **Answer.** Where noise moves the parameters far, as SR then inherits the draw of one noisy model:
+# SCTD is ahead in {value}`sctd_map.sctd_ahead` of {value}`sctd_map.settings` settings. But those
+# learning rates are too large; at the most accurate ones SR is ahead.
+#
+# ```{result} pairs
+# ```
+#
+# An arrow leads from SR to SCTD on the same models: down means that SCTD is better, right means a
+# more accurate model.
+#
+# **Do this.** Tune the learning rate first. Average the probabilities of the last tenth of the
+# models, and rank by the mean's softmax response. Keep SCTD for [predictions that must not
+# change](#what-to-do).
+#
+# ## What holds, and what does not
+#
+# - *Holds, against SR alone.* Where noise moves the parameters far, SCTD is ahead. The most
+#   accurate of these models is up to {value}`sctd_map.accuracy_lost:.2f` less accurate than the
+#   best at its budget.
+# - *Caution.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
+# - *Caution.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
+#   {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
+#
+# ## What to do
+#
+# - By its score (of another accuracy, by uncorrected intervals) the mean of the last tenth is
+#   better than the last model in {value}`sctd_map.tenth_better` of {value}`sctd_map.settings`
+#   settings. It is worse in {value}`sctd_map.tenth_worse`.
+# - The accuracy rises where the noise is large, and falls a little where it is small. Longer
+#   averages gain more there and lose more here. The tenth was chosen on these points.
+# - SCTD, ties broken by SR, is for predictions that are given and must not change, and only where
+#   the noise is known to be large. Elsewhere keep SR.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "digits"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -62,6 +87,19 @@ chapter.note(
 )
 
 # %% [markdown]
+# ## The idea
+#
+# Each step of a private training adds noise to the parameters. Where that noise is large, the last
+# model is one random draw among many, and its softmax response inherits the draw; a score that
+# watches many models averages over it. Where the noise is small, models change because they learn:
+# points that were learned late look like points that are unsure. So the learning rate, the clipping
+# norm and the batch should decide who wins. This page varies them, and looks beside at the plainest
+# way of using many models: their mean.
+#
+# [The page before this one](../normalized_score.py) finds SCTD best with P1's batch, epochs and
+# clipping norm at a small budget, and nowhere in its other regime, with tuned rates. Here is a map
+# on which both happen.
+#
 # ## What is varied
 #
 # A training takes $T$ steps with learning rate $\eta$, batches of $B$ in expectation, clipping norm
@@ -180,32 +218,6 @@ chapter.table(
 )
 
 # %% [markdown]
-# ## What holds, and what does not
-#
-# - *Holds, against SR alone.* Where noise moves the parameters far, SCTD is ahead: in
-#   {value}`sctd_map.sctd_ahead` of {value}`sctd_map.settings` settings. The most accurate of these
-#   models is up to {value}`sctd_map.accuracy_lost:.2f` less accurate than the best at its budget.
-# - *Caution.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
-# - *Caution.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr`
-#   of {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
-#
-# ## What to do
-#
-# 1. Tune the learning rate first. On this map the rates at which SCTD is ahead (ties averaged) are
-#    too large.
-# 2. Average the probabilities of the last tenth of the models, and rank by the mean's softmax
-#    response. By its score (of another accuracy, by uncorrected intervals) that is better than the
-#    last model in {value}`sctd_map.tenth_better` of {value}`sctd_map.settings` settings and worse
-#    in {value}`sctd_map.tenth_worse`; the accuracy rises where the noise is large, and falls a
-#    little where it is small. Longer averages gain more there and lose more here. The tenth was
-#    chosen on these points.
-# 3. SCTD, ties broken by SR, is for predictions that are given and must not change, and only where
-#    the noise is known to be large. Elsewhere keep SR.
-#
-# ## For those who go on
-#
-# Next come accuracy and score together, averages of models instead of SCTD, its formulas, and
-# whether P1's printed settings lie on this map.
 # ## Accuracy and score
 #
 # A score that wins on a bad model is no prize. Arrows lead from SR to SCTD on the same models: down
@@ -434,9 +446,10 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 #
 # ## Summary
 #
-# [What holds](#what-holds-and-what-does-not) and [what to do](#what-to-do) stand above. With ties
-# broken by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases,
-# SCTD in {value}`sctd_map.tuned_broken`.
+# SCTD averages noise away, and so wins where there is much of it, on models that tuning would not
+# choose. An average of the last models does the same and raises the accuracy, too. With ties broken
+# by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in
+# {value}`sctd_map.tuned_broken`.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

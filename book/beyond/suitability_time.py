@@ -1,15 +1,54 @@
 # %% [markdown]
 # # Suitability over time
 #
-# A model that labels satellite images was fine when it was bought. Every month new images arrive. A
-# few of them are looked at by a person, and what that person says comes months later. When does
-# somebody have to say that the model is no longer fit for use, and how many images must be looked
-# at until then? An alarm every other month will be switched off. One that never comes is worse.
+# A model that labels satellite images was fine when it was bought. Every month new images arrive, a
+# person looks at a few of them, and what that person says comes months later. When must somebody
+# say that the model is no longer fit for use?
 #
-# **The idea.** The filter's estimates say something about every row, and are wrong by nobody knows
-# how much. Labels say the truth about few. Take the estimates for all rows and correct them where
-# there is a label. The result is right on average however wrong the estimates are, varies less
-# than the labels alone, and a test that may be looked at every month can watch it.
+# **Answer.** When an alarm says so that takes estimates for all rows and corrects them by few
+# labels, as it holds its rate however wrong the estimates are. It raised a false alarm in
+# {value}`suitability_time.active_false:.1%` of the streams and caught nearly every drop. It comes
+# little sooner than one by labels alone, and choosing which rows to label hardly pays here.
+#
+# ```{result} watch
+# ```
+#
+# The years go from left to right; the margin is crossed where the accuracy falls below the least
+# that is suitable.
+#
+# **Do this.** Draw some rows each month at random, have them labelled, and give them to
+# {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others. After an alarm, label
+# more of what comes next, and decide by that. [More](#what-to-do).
+#
+# ## What holds, and what does not
+#
+# - *Holds.* Estimates and labels together caught the drop in
+#   {value}`suitability_time.active_caught:.0%` of the streams. A first year a little beyond the
+#   margin passes unnoticed in most of them; the second is far beyond.
+# - *Caution.* The alarm came {value}`suitability_time.active_delay:.0f` months after the drop in
+#   the median. Labels alone took {value}`suitability_time.labels_delay:.0f` months.
+# - *Does not hold.* Choosing which rows to label hardly pays here: for equal precision
+#   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
+#   earlier.
+# - *Holds, in a simulation* whose estimates are right, and nearly all close to 0 or 1. There a
+#   model right in {value}`suitability_time.high:.0%` of all cases needs
+#   {value}`suitability_time.high_ratio:.0%` of the labels; vaguer estimates gain less.
+# - *Caution.* Estimates alone were quickest here, as they wait for no label. But nothing bounds
+#   their error: they overstate the accuracy of the last year by
+#   {value}`suitability_time.overstated:.3f`.
+# - *Caution.* CBPE at the same margin raises a false alarm in
+#   {value}`suitability_time.cbpe_false:.0%` of the streams. By nannyml's own rule it notices the
+#   drop in {value}`suitability_time.rule_caught:.0%`.
+# - *Caution.* A test for drift does not ask about accuracy. KSDrift raises an alarm in
+#   {value}`suitability_time.ks_false:.1f` of {value}`suitability_time.good_months:.0f` suitable
+#   months.
+#
+# ## What to do
+#
+# - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
+#   data are labelled) if the model is nearly always right and its estimates say where not. Never
+#   label only the doubtful ones: keep the floor.
+# - {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
 
 # %% tags=["parameters", "hide-input"]
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
@@ -49,6 +88,14 @@ plan = studies.Plan(margin, false_every, rate, deciding_rate, floor, lag, months
 rng = np.random.default_rng(seed)
 
 # %% [markdown]
+# ## The idea
+#
+# The filter's estimates say something about every row, and are wrong by nobody knows how much.
+# Labels say the truth about few. Take the estimates for all rows and correct them where there is a
+# label. The result is right on average however wrong the estimates are, varies less than the labels
+# alone, and a test that may be looked at every month can watch it. An alarm every other month will
+# be switched off; one that never comes is worse.
+#
 # ## A row, with its label or without
 #
 # Let $f$ be the estimated correctness of a row, $y$ its correctness, and $\pi$ the probability with
@@ -117,46 +164,7 @@ chapter.figure(
 )
 
 # %% [markdown]
-# ## What holds, and what does not
-#
-# - *Holds.* Estimates and labels together raised a false alarm in
-#   {value}`suitability_time.active_false:.1%` of the streams, and caught the drop in
-#   {value}`suitability_time.active_caught:.0%`, in the median
-#   {value}`suitability_time.active_delay:.0f` months after it began and with
-#   {value}`suitability_time.active_labels:,.0f` labels. Labels alone took
-#   {value}`suitability_time.labels_delay:.0f` months. (A first year a little beyond the margin
-#   passes unnoticed in most streams; the second is far beyond.)
-# - *Does not hold.* Choosing which rows to label hardly pays here: for equal precision
-#   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
-#   earlier (with random ones after {value}`suitability_time.uniform_delay:.0f` months). In a
-#   simulation whose estimates are right, and nearly all close to 0 or 1, of a model right in
-#   {value}`suitability_time.high:.0%` of all cases, it is {value}`suitability_time.high_ratio:.0%`;
-#   vaguer estimates gain less.
-# - *Caution.* Estimates alone, by the same detector, were quickest here and raised few false alarms
-#   (table), as they wait for no label. But nothing bounds their error: they overstate the accuracy
-#   of the last year by {value}`suitability_time.overstated:.3f`. CBPE at the same margin raises a
-#   false alarm in {value}`suitability_time.cbpe_false:.0%` of the streams; by nannyml's own rule it
-#   notices the drop in {value}`suitability_time.rule_caught:.0%`.
-# - *Caution.* A test for drift does not ask about accuracy. KSDrift raises an alarm in
-#   {value}`suitability_time.ks_false:.1f` of {value}`suitability_time.good_months:.0f` suitable
-#   months.
-#
-# ## What to do
-#
-# - Draw some rows each month at random, have them labelled, and give them to
-#   {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others.
-# - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
-#   data are labelled) if the model is nearly always right and its estimates say where not. Never
-#   label only the doubtful ones: keep the floor.
-# - After an alarm, label more of what comes next, and decide by that.
-#   {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
-#
-# ## For those who go on
-#
-# Next come other tools on the same months, simulations with a known truth, and the limits of this
-# page.
-#
-# ### Against CBPE and alibi-detect
+# ## Against CBPE and alibi-detect
 #
 # All methods see the same months. *Chosen* and *random labels* are the monitor above with $\pi$ by
 # doubt and with equal $\pi$; *labels* and *estimates alone* are {py:obj}`lib.suitability.Monitor`,
@@ -265,7 +273,7 @@ chapter.values(
 # labels alone in {value}`suitability_time.labels_least:.0%`: here theory bounds the probability,
 # too, by {value}`suitability_time.most_alarms:.0%` for streams as long as these.
 #
-# ### Does choosing rows pay?
+# ## Does choosing rows pay?
 #
 # What one label contributes to the variance, for equally many labels: with labels alone, with
 # estimates and random labels, and with labels chosen by strata (Neyman's allocation to ten
@@ -306,7 +314,7 @@ chapter.values(
 # like this one doubt is nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$
 # has a price: $x$ may be larger, so that bets must be smaller.
 #
-# ### Do the levels hold?
+# ## Do the levels hold?
 #
 # {py:obj}`lib.suitability.active_accuracy`, and the monitor at exactly the least accuracy, with 300
 # rows of which a tenth is labelled. All is to err in at most 5%; the alarm is asked for within a
@@ -332,7 +340,7 @@ chapter.values(normal_worst=levels["normal interval"].max(), betting_worst=level
 # are rare: the sample has none, and its variance nothing to say. The price is width: where the
 # normal interval would do, that by betting is the wider one.
 #
-# ### How soon, by the size of the drop?
+# ## How soon, by the size of the drop?
 #
 # How soon does {py:obj}`lib.suitability.Monitor` notice a drop, after 1,000 suitable observations?
 
@@ -362,7 +370,7 @@ chapter.table(
 # %% [markdown]
 # A small drop takes thousands of observations, all the more with labels, which vary more.
 #
-# ### What is no alarm
+# ## What is no alarm
 #
 # The paper proposes Benjamini and Hochberg's procedure over a rolling window of batches, each of
 # which may be suitable or not (A.3.2).
@@ -390,7 +398,7 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # still after the accuracy has collapsed.
 
 # %% [markdown]
-# ### Looking more than once
+# ## Looking more than once
 #
 # Testing accumulating data five times at 5% inflates the error rate. The boundaries of Pocock and
 # of O'Brien and Fleming keep the level (A.3.3). The paper's formulas for them are lost from our
@@ -433,7 +441,7 @@ chapter.table(
 chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 
 # %% [markdown]
-# ### What this page leaves out
+# ## What this page leaves out
 #
 # - Real months. The order of rows within a year is drawn, so that within a year nothing drifts.
 # - Labels that come late are taken to come whatever they say. If wrong predictions are looked at
@@ -464,12 +472,10 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 #
 # ## Summary
 #
-# - Estimates, corrected by few labels, give an alarm that holds its rate however wrong the
-#   estimates are.
-# - They cut the variance to {value}`suitability_time.estimate_ratio:.0%`; here the alarm comes
-#   little sooner, for nearly as many labels. Which rows are labelled matters little at this
-#   accuracy.
-# - Decide by what comes after an alarm, not by what raised it.
+# Estimates, corrected by few labels, give an alarm that holds its rate however wrong the estimates
+# are. They cut the variance to {value}`suitability_time.estimate_ratio:.0%`; which rows are
+# labelled matters little at this accuracy. Decide by what comes after an alarm, not by what raised
+# it.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())
