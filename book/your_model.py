@@ -168,10 +168,10 @@ if out:
 #
 # ## What to do
 #
-# 1. Write what you have into one file: [How to write the file](#how-to-write-the-file) shows it for
-#    PyTorch, scikit-learn and Hugging Face.
-# 2. Let `--check` say what is missing, and read the table above: it names the analyses that the
-#    file allows.
+# 1. Take the file that you have, or write one: [How to write the file](#how-to-write-the-file)
+#    shows it for PyTorch and scikit-learn.
+# 2. Let `--check` say how it is read and what is missing; the table above names the analyses that
+#    the file allows.
 # 3. Choose the margin and the target before you look. If some user rows have labels, choose too
 #    whether labels or estimates shall decide, and write it down: whoever takes the kinder of two
 #    tests errs more often than either. Labels assume less. Suitability and a threshold each err
@@ -331,13 +331,8 @@ Markdown(f"```python\n{report.example_source('pytorch')}```")
 Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 
 # %% [markdown]
-# From Hugging Face:
-
-# %% tags=["hide-input"]
-Markdown(f"```python\n{report.example_source('hugging_face')}```")
-
-# %% [markdown]
-# These are the files in `lib/report/examples/` that the tests run.
+# These are files in `lib/report/examples/` that the tests run; `hugging_face.py` there does the
+# same for Hugging Face, and `tables.py` for labelled tables.
 #
 # ## Exercises
 #
@@ -348,7 +343,7 @@ Markdown(f"```python\n{report.example_source('hugging_face')}```")
 #    refutation?
 # 3. `audit_design` says `one run`, and the example is of one training. What does the independent
 #    design's bound say in the table, and which of its assumptions fails here?
-# 4. Save your own model's predictions by one of the three examples above.
+# 4. Save your own model's predictions by one of the examples above.
 #
 # ## Summary
 #
