@@ -97,10 +97,12 @@ def _summary(ledger: Ledger) -> str:
     items = "".join(f"<li>{chip(word)}: {n}</li>" for word, n in counts.items())
     recorded = sum(ledger.verdicts[claim.id].run != THIS_BUILD for claim in judged)
     own = len(ledger.statements) - len(papers)
+    tested = sum(bool(each.tested) for each in papers)
     return (
         f"<p><strong>{revised} of {len(judged)} conditions were changed after the numbers were "
         "known.</strong> Each of their rows says so first, and why.</p>"
         f"<ul class='companion-counts'>{items}</ul><p>{len(papers)} statements of the papers, "
+        f"{tested} of them exact ones that a test holds against their text; "
         f"{own} of our own. Beneath them stand {len(ledger.claims)} numbers; {len(judged)} have a "
         f"condition, {recorded} of these are judged by a recorded run.</p>"
     )
