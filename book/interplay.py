@@ -97,11 +97,11 @@ chapter.note(data_note(dataset, used) + theirs)
 # ## The idea
 #
 # A {term}`selective classifier` answers where it is sure and abstains elsewhere.
-# {term}`Differential privacy` blurs what a model may learn from any one example. P1
-# {cite}`rabanser2023training` trains models with smaller and smaller {term}`budgets <budget>`
-# $\epsilon$, and lets many methods of abstaining rank the same test points. Which methods cost
-# privacy? What happens to their ranking? How many answers have to be given up to be as accurate as
-# without privacy?
+# {term}`Differential privacy <differential privacy>` blurs what a model may learn from any one
+# example. P1 {cite}`rabanser2023training` trains models with smaller and smaller
+# {term}`budgets <budget>` $\epsilon$, and lets many methods of abstaining rank the same test
+# points. Which methods cost privacy? What happens to their ranking? How many answers have to be
+# given up to be as accurate as without privacy?
 #
 # ## Coverage and selective accuracy
 #
