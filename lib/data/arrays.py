@@ -168,8 +168,53 @@ def read_plain(
     )
 
 
-def csv_records(path: Path, stream: Any, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Go through the rows of a CSV file that have any cell."""
+class Lines:
+    """Lines of a stream, of which some can be taken aside, and given back."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+        self._back: list[str] = []  # the next one last
+        self._error: UnicodeDecodeError | None = None
+        self.aside = 0  # lines that were taken and not given back
+
+    def readline(self, size: int) -> str:
+        """As a stream's."""
+        if not self._back:
+            if self._error is not None:
+                raise self._error
+            return self._stream.readline(size)
+        line = self._back.pop()
+        if not self._back and self._error is None and line[-1] not in "\r\n":
+            line += self._stream.readline(size - len(line))  # it was cut
+        return line
+
+    def take(self, count: int, longest: int) -> list[str]:
+        """Up to so many lines; none if one of them is longer, or cannot be read."""
+        taken: list[str] = []
+        while len(taken) < count:
+            try:
+                line = self._stream.readline(longest)
+            except UnicodeDecodeError as error:
+                self._error = error
+                self._back = taken[::-1]
+                return []
+            if not line:
+                break
+            taken.append(line)
+            if len(line) == longest:
+                self._back = taken[::-1]
+                return []
+        self.aside += len(taken)
+        return taken
+
+    def give_back(self, taken: list[str]) -> None:
+        """Lines that are to be read again."""
+        self._back = taken[::-1]
+        self.aside -= len(taken)
+
+
+def csv_records(path: Path, stream: Lines, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Go through the rows of a CSV file that have any cell; lines taken aside are counted."""
     since = [0]  # characters since the last row, which quotes may spread over lines
     options = {"delimiter": delimiter, "strict": True, "skipinitialspace": delimiter != "\t"}
     reader, end = csv.reader(_lines(stream, since), **options), 0
@@ -179,17 +224,20 @@ def csv_records(path: Path, stream: Any, delimiter: str = ",") -> Iterator[tuple
             text = "".join(record)
             words = text.split(None, 1)
             if words == [text]:  # nothing to strip, as in most files
-                yield end + 1, record
+                yield end + stream.aside + 1, record
             elif words:
-                yield end + 1, [cell.strip() for cell in record]
+                yield end + stream.aside + 1, [cell.strip() for cell in record]
             end = reader.line_num
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} after row "
-            f"{end}; from Windows: save it as 'CSV UTF-8', or iconv -f WINDOWS-1252 -t UTF-8"
+            f"{end + stream.aside}; from Windows: save it as 'CSV UTF-8', or iconv -f WINDOWS-1252 "
+            "-t UTF-8"
         ) from None
     except csv.Error as error:
-        raise ValueError(f"{path}: must be CSV, got in row {end + 1}: {error}") from None
+        raise ValueError(
+            f"{path}: must be CSV, got in row {end + stream.aside + 1}: {error}"
+        ) from None
 
 
 def _lines(stream: Any, since: list[int]) -> Iterator[str]:

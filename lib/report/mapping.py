@@ -114,9 +114,10 @@ class _Mapper:
             self.nothing(label)
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
-        arrays = self.arrays(chosen)
+        arrays, classes = self.arrays(chosen), chosen.classes
+        del candidates, chosen  # each holds as much as the file
         arrays |= self.read_others(arrays)
-        check_used(self, label, chosen.classes)
+        check_used(self, label, classes)
         for name in self.by_role.get("label", []) + self.by_role.get("label?", []):
             if self.table.columns[name].text:
                 self.says.append(
@@ -132,7 +133,7 @@ class _Mapper:
         """The part of each row."""
         rows = self.table.rows
         if (told := self.mapped.get("part")) and told not in self.table.columns and part_of(told):
-            return np.full(rows, part_of(told), dtype=object)
+            return _one(rows, part_of(told))
         column = self.column("part")
         found = None
         if column is not None:
@@ -145,7 +146,7 @@ class _Mapper:
                 refuse(self, "part", column)
         if found is None:
             self.says.append(f"{counted(rows, 'row')}; no column says the part: taken as test data")
-            return np.full(rows, "test", dtype=object)
+            return _one(rows, "test")
         sizes = {part: int((found == part).sum()) for part in (*PARTS, "train")}
         if not any(sizes[part] for part in PARTS):
             raise ReadingError(self.table.source, "all rows are training data, which say nothing")
@@ -380,3 +381,10 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
         lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {shlex.quote(one.option)}.")
     lines.append("Say which by its --map.")
     raise ReadingError(source, *lines)
+
+
+def _one(rows: int, part: str) -> Array:
+    """One part for all rows, and one string: np.full would make a string for each."""
+    found = np.empty(rows, dtype=object)
+    found.fill(part)
+    return found

@@ -14,6 +14,7 @@ import numpy as np
 from lib.data.arrays import (
     MOST_BYTES,
     MOST_LINE,
+    Lines,
     csv_records,
     most_memory,
     number_in,
@@ -54,7 +55,8 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
         stream.seek(0)
         for _ in range(skipped):
             stream.readline()
-        records = ((n + skipped, row) for n, row in csv_records(path, stream, separator))
+        rest = Lines(stream)
+        records = ((n + skipped, row) for n, row in csv_records(path, rest, separator))
         line, header = next(records, (0, None))
         if header is None:
             raise ValueError(f"{path}: must have a header and rows, got an empty file")
@@ -71,7 +73,7 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
         header = [name or f"(column {j} without a name)" for j, name in enumerate(header, 1)]
         once(path, header)
         kept = [name for name in header if role_of(name) == "cluster"]
-        return from_rows(path, header, records, notes, kept)
+        return from_rows(path, header, records, notes, kept, (rest, separator))
 
 
 def _encoding(path: Path) -> str:

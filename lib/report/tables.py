@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lib.data.arrays import MOST_CHARACTERS, number_in, require_memory
+from lib.data.arrays import MOST_CHARACTERS, Lines, number_in, require_memory
 from lib.data.untrusted import printable, short
+from lib.report.blocks import plain_blocks
 
 Array = npt.NDArray[Any]
 
@@ -27,6 +28,7 @@ MOST_WORDS = 10_000
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "<na>", "null"}
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")  # how arrays in cells of a table are printed
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_CLASSES = 1 << 16  # numbers of classes up to which they are counted
 _PER_WORD = 100  # bytes that a word takes beside its characters
 
 
@@ -89,8 +91,7 @@ class Column:
         """
         found = np.full(len(self.numbers), -1, dtype=np.int64)
         there = ~np.isnan(self.numbers)
-        numbers, places = np.unique(self.numbers[there], return_inverse=True)
-        found[there] = places
+        numbers, found[there] = _different(self.numbers[there])
         names = [f"{number:.12g}" for number in numbers]
         if self.codes is not None:
             order = np.argsort(np.array(self.words)) if self.words else np.zeros(0, dtype=int)
@@ -100,6 +101,17 @@ class Column:
             found[worded] = len(names) + rank[self.codes[worded]]
             names += [self.words[j] for j in order]
         return found, tuple(names)
+
+
+def _different(numbers: Array) -> tuple[Array, Array]:
+    """The different numbers, sorted, and each one's place; classes by counting: sorting copies."""
+    if len(numbers) and (least := numbers.min()) >= 0 and numbers.max() - least < _CLASSES:
+        counted = (numbers - least).astype(np.int32)
+        if (counted == numbers - least).all():
+            there = np.bincount(counted) > 0
+            place = (np.cumsum(there) - 1).astype(np.int32)
+            return np.flatnonzero(there) + least, place[counted]
+    return np.unique(numbers, return_inverse=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +144,7 @@ class Builder:
         self.numbers = array("d")
         self._codes: array | None = None
         self._words: dict[str, int] = {}
-        self._text = self._percent = False
+        self._text = self._percent = self._odd = False
         self.held = 0  # bytes that words take
 
     def add(self, cells: Sequence[str]) -> None:
@@ -142,12 +154,18 @@ class Builder:
                 raise ValueError
             found = array("d", map(float, cells))
         except ValueError:
+            self._odd = True
             for cell in cells:
                 self.add_cell(cell)
             return
         self.numbers.extend(found)
         if self._codes is not None:
             self._codes.extend([-1] * len(found))
+
+    @property
+    def careful(self) -> bool:
+        """Whether a cell was no plain number so far."""
+        return self._codes is not None or self._odd
 
     def add_cell(self, cell: str) -> None:
         """Take one cell of text."""
@@ -249,8 +267,12 @@ def from_rows(
     records: Iterable[tuple[int, list[str]]],
     notes: Sequence[str] = (),
     keep_words: Iterable[str] = (),
+    plain: tuple[Lines, str] | None = None,
 ) -> Table:
     """A table of rows of text; `keep_words` are columns that may have any number of words.
+
+    `plain` are the lines and the separator that the records come from: where blocks of them are
+    plain, they are read at once (:mod:`lib.report.blocks`).
 
     Raises
     ------
@@ -270,6 +292,9 @@ def from_rows(
         for builder, cells in zip(builders, zip(*block, strict=True), strict=True):
             builder.add(cells)
         block.clear()
+        hold()
+
+    def hold() -> None:
         held = 8 * len(lines) * len(header) + sum(each.held for each in builders)
         require_memory(source, held)
 
@@ -288,6 +313,14 @@ def from_rows(
         lines.append(line)
         if len(block) == size:
             flush()
+            if plain is not None:
+                words = [j for j, each in enumerate(builders) if each.careful]
+                for numbers, cells in plain_blocks(*plain, len(header), words):
+                    _take_plain(builders, words, numbers, cells)
+                    lines.extend(range(line + 1, line + 1 + len(numbers)))
+                    line += len(numbers)
+                    hold()
+                plain = None
     if block:
         flush()
     if not lines:
@@ -295,6 +328,17 @@ def from_rows(
     columns = {b.name: b.column() for b in builders}
     numbers = np.frombuffer(lines, dtype=np.int64)
     return Table(str(source), columns, len(lines), numbers, tuple(notes))
+
+
+def _take_plain(
+    builders: list[Builder], words: list[int], numbers: Array, cells: list[list[str]]
+) -> None:
+    """Add a block of :func:`lib.report.blocks.plain_blocks` to its columns."""
+    for j, column in zip(words, cells, strict=True):
+        builders[j].add(column)
+    rest = [each for j, each in enumerate(builders) if j not in words]
+    for builder, column in zip(rest, np.ascontiguousarray(numbers.T), strict=True):
+        builder.numbers.frombytes(column.tobytes())
 
 
 def _unlisted(
