@@ -9,7 +9,8 @@
 # **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with 100 classes and little
 # $\epsilon$ to find, the lower bound is above the truth in {value}`canaries.paper_exceeds:.0%` of
 # the audits. Chosen thresholds, a mirrored attack and a standard error that ignores the weights add
-# up. Where a mechanism has a $\delta$, the valid bound of all audits here is 0.
+# up. Where a mechanism has a $\delta$, the valid bound of all audits of ALIBI and
+# PATE here is 0.
 #
 # ```{result} coverage
 # ```

@@ -4,10 +4,10 @@
 # A model that reads X-ray images may say "I do not know" and leave the image to a physician. If it
 # must not remember any single patient, does it still know what it does not know?
 #
-# **Answer.** Less well: privacy hides the unusual patients, with whom a model should be careful. To
-# stay as accurate as without privacy, models may answer only
-# {value}`interplay.coverage_strict:.0%` of the test images at the smallest budget. That is
-# the mean of several methods; on harder data far less is left.
+# **Answer.** Less well, as far as P1 and this page can tell: noise that hides a single patient also
+# blurs what a model knows about unusual ones. To stay as accurate as without privacy, models may
+# answer only {value}`interplay.coverage_strict:.0%` of the test images at the smallest budget. That
+# is the mean of several methods; on harder data far less is left.
 #
 # ```{result} panel
 # ```

@@ -5,7 +5,7 @@
 # are unsure of. Which of them knows better *when* to ask?
 #
 # **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
-# that limit. So measured, privacy costs self-knowledge as well: a smaller budget makes the score
+# that limit. By this measure privacy mostly makes the order worse: a smaller budget makes the score
 # worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
 # accuracy, and it has been known since 2019 as {term}`E-AURC`.
 #

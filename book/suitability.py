@@ -5,8 +5,8 @@
 # Will the classifier be about as accurate here? A {term}`suitability filter`
 # {cite}`pouget2025suitability` looks at outputs alone, and says SUITABLE or INCONCLUSIVE.
 #
-# **Answer.** Most shifts cost more accuracy than the filter overlooks, so it rarely calls
-# unsuitable data SUITABLE: in {value}`suitability.main_ood_fpr:.1%` of the cases on shifted
+# **Answer.** Where most shifts cost much accuracy, as here, the filter seldom errs: it calls
+# unsuitable data SUITABLE in {value}`suitability.main_ood_fpr:.1%` of the cases on shifted
 # {value}`suitability.main` data. That is without a margin, and on average over users: it bounds the
 # rate for none of them.
 #

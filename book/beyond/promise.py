@@ -5,7 +5,7 @@
 # threshold behind that promise was chosen on labelled patients, and the usual recipe publishes the
 # score of one of them. Can the promise be kept and the patients be protected, too?
 #
-# **Answer.** Yes, since the noise that hides a patient has a known distribution, so the test can
+# **Answer.** It can, since the noise that hides a patient has a known distribution, so the test can
 # allow for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the
 # draws of any size and budget. With few points privacy costs coverage.
 #

@@ -447,7 +447,7 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # ## Summary
 #
 # SCTD averages noise away, and so wins where there is much of it, on models that tuning would not
-# choose. An average of the last models does the same and raises the accuracy, too. With ties broken
+# choose. An average of the last models removes noise as well. With ties broken
 # by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in
 # {value}`sctd_map.tuned_broken`.
 
