@@ -307,7 +307,9 @@ def framed(cells: list[nbformat.NotebookNode], page: Page) -> list[nbformat.Note
         title, _, rest = cells[0].source.partition("\n")
         cells[0].source = f"{title}\n\n{page.stands_in}\n\n{rest}"
     shown = nbformat.v4.new_output("display_data", {"text/html": page.foot})
-    foot = nbformat.v4.new_code_cell(outputs=[shown], metadata={"tags": ["remove-input"]})
+    # MyST-NB passes over a cell without a source, and its outputs with it.
+    foot = nbformat.v4.new_code_cell("parameters", outputs=[shown], id="parameters-in-effect")
+    foot.metadata["tags"] = ["remove-input"]
     return [*cells, foot] if page.foot else cells
 
 

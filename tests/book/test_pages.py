@@ -277,6 +277,7 @@ def test_parameters_of_the_run_that_is_shown_stand_at_the_foot(book):
     *above, last = framed([title], page)
     assert above == [title]
     assert last.outputs[0].data["text/html"] == page.foot
+    assert last.source  # or it would not be shown
     folder = book.parent / "params" / "standard"
     folder.mkdir(parents=True)
     (folder / "one.yml").write_text("dataset: photographs\nbase: 2.0\n")
