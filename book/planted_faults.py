@@ -1,44 +1,25 @@
 # %% [markdown]
 # # Planted faults: which audit finds what
 #
-# An audit that has never been seen to find a fault proves nothing by finding none. So faults are
-# planted into a training that works, one at a time, and each audit of this book is asked.
+# An audit that was never seen to find a fault proves nothing by finding none. So faults are planted
+# into a training that works, one at a time. Which audit finds which, and how often does one accuse
+# a training that has no fault?
 #
-# **The question.** Which mistakes does which audit find, from how many models or canaries, and how
-# often does it accuse a training that has none?
-
-# %% tags=["parameters", "hide-input"]
-epsilon: float = 3.0  # (0, 30] what each training claims
-delta: float = 1e-5  # (0, 1) of the claim
-steps: int = 60  # [10, 100000] updates of a training
-canaries: int = 4000  # [200, 4810] gradient canaries of an audit from inside
-runs: int = 10  # [1, 100000] audits from inside for each fault
-sound_runs: int = 40  # [1, 100000] the same where nothing is wrong
-outside_models: int = 128  # [40, 100000] models for the audits from outside, for each fault
-records: int = 40  # [5, 100] mislabelled records that these ask about
-level: float = 0.95  # (0, 1) of each bound
-seed: int = 0  # [0, 1000000] of everything
-
-# %% tags=["hide-input"]
-from lib.book.session import open_chapter
-
-chapter = open_chapter("planted_faults", globals())
-
-from lib.studies.audit import figures
-from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, planted_table
-
-chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidden layer of 64.")
-
-# %% [markdown]
-# ## In one figure
+# **Answer.** An audit finds a fault only if it sees where the fault acts. From inside one training
+# run, {value}`planted_faults.inside_found` of {value}`planted_faults.faults` faults are found. From
+# outside, {value}`planted_faults.models:,` final models of each fault find
+# {value}`planted_faults.outside_found`.
+#
+# ```{result} planted
+# ```
 #
 # Each row is a training with one fault, each column an audit. All claim $\epsilon = $
 # {value}`planted_faults.claim:g`. Audits from *outside* see final models; those from *inside* one
 # run see all steps of {value}`planted_faults.canaries:,` gradient canaries. The first row has no
 # fault: what is found there is a false alarm.
 #
-# ```{result} planted
-# ```
+# **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`): test single steps, and the form of the mechanism.
 #
 # ## What holds, and what does not
 #
@@ -71,12 +52,31 @@ chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidd
 #   canary has its direction, or in steps that nobody looked at.
 # - Coins that leak. An audit whose coins the training knows finds "faults" that are its own, as in
 #   the last row; it never finds that it was fooled.
-#
-# ## For those who go on
-#
-# Next come the faults and the audits, one by one, and what each showed.
-#
-# ### Faults and audits
+
+# %% tags=["parameters", "hide-input"]
+epsilon: float = 3.0  # (0, 30] what each training claims
+delta: float = 1e-5  # (0, 1) of the claim
+steps: int = 60  # [10, 100000] updates of a training
+canaries: int = 4000  # [200, 4810] gradient canaries of an audit from inside
+runs: int = 10  # [1, 100000] audits from inside for each fault
+sound_runs: int = 40  # [1, 100000] the same where nothing is wrong
+outside_models: int = 128  # [40, 100000] models for the audits from outside, for each fault
+records: int = 40  # [5, 100] mislabelled records that these ask about
+level: float = 0.95  # (0, 1) of each bound
+seed: int = 0  # [0, 1000000] of everything
+
+# %% tags=["hide-input"]
+from lib.book.session import open_chapter
+
+chapter = open_chapter("planted_faults", globals())
+
+from lib.studies.audit import figures
+from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, planted_table
+
+chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidden layer of 64.")
+
+# %% [markdown]
+# ## Faults and audits
 #
 # Every fault is planted in the optimizer, in the noise or in the sampler of the book's engine by
 # Opacus; canaries, scores and claims stay what they are.
