@@ -3,28 +3,26 @@
 #
 # Sometimes only the *labels* are private: the advertisements are public, which of them a person
 # clicked on is not. Give some training examples a wrong label on purpose, train, and see whether
-# the model betrays these {term}`canaries <canary>`. How much do they tell about the privacy that
-# was promised?
+# the model betrays these {term}`canaries <canary>`. What do they say about the promised privacy?
 #
 # **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with 100 classes and little
 # $\epsilon$ to find, the lower bound is above the truth in {value}`canaries.paper_exceeds:.0%` of
 # the audits. Chosen thresholds, a mirrored attack and a standard error that ignores the weights add
-# up. Where a mechanism has a $\delta$, the valid bound of all audits of ALIBI and
-# PATE here is 0.
+# up. AGIBI and PATE have a $\delta$: there the valid bound of all audits here is 0.
 #
 # ```{result} coverage
 # ```
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. A line says how often the lower
-# bound is above it; the dotted lines are what a 95% interval may have.
+# bound is above it; dotted lines: what a 95% interval may have.
 #
 # **Do this.** Guess each canary's label outright and count ({py:obj}`lib.audit.top_label_bound`).
 # Compare with plain randomized response before you train anything cleverer. [More](#what-to-do).
 #
 # ## What holds, and what does not
 #
-# - *Holds.* From the authors' confidences P5's Tables 5 and 6 come out to the digit, where these
-#   files can be had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
+# - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
+#   had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
 # - *Does not hold* for the authors' two models: P5 finds ALIBI's and AGIBI's losses alike. By
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
@@ -696,8 +694,7 @@ chapter.settle(
 # ## Summary
 #
 # Canaries in one training are cheap, and their guesses depend on each other. An interval that
-# ignores this claims too much; a count of labels guessed outright does not. Trained here, all
-# mechanisms show less than they claim: a weak attack, not a stronger promise.
+# ignores this claims too much; a count of labels guessed outright does not.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

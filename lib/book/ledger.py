@@ -138,12 +138,14 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     rest += [_settings_html(ledger, statement), *map(_beside_of(ledger), statement.beside)]
     rest.append(_claims_html(ledger, claims))
     where = ", ".join(map(_place_of(ledger), statement.where))
+    here = f"<div class='claim-why'>Here: {where}</div>"
     place = f"{statement.place[:1].upper()}{statement.place[1:]}, {statement.kind}"
     return (
         f"<tr class='statement' id='statement-{html.escape(statement.id)}'><td>{chip(word)}</td>"
         f"<td><details class='claim-more'><summary>{html.escape(statement.says)} "
-        f"<span class='claim-why'>{first}{html.escape(place)}{f'. Here: {where}' * bool(where)}"
-        f"</span></summary>{''.join(rest)}</details></td></tr>"
+        f"<span class='claim-why'>{first}{html.escape(place)}</span></summary>{''.join(rest)}"
+        # Not in the summary: a link in what opens and shuts cannot be reached by all.
+        f"</details>{here * bool(where)}</td></tr>"
     )
 
 
