@@ -92,12 +92,8 @@ class Page:
         return self.done.values if self.run is None else self.run["values"]
 
     def picture(self, name: str) -> dict[str, str]:
-        """A figure of the page with its ``svg``, ``alt`` and ``caption``.
-
-        Of what an older record did not draw, this build's, as :meth:`parts` shows it.
-        """
-        found = None if self.run is None else figure_of(self.run, name)
-        found = self.done.figures.get(name) if found is None else found
+        """A figure of the page with its ``svg``, ``alt`` and ``caption``."""
+        found = self.done.figures.get(name) if self.run is None else figure_of(self.run, name)
         if found is None:
             raise KeyError(name)
         return found

@@ -78,6 +78,7 @@ def kept_from_writing(tmp_path):
 
     def run(*command: str, status: int = 0, **extra: str) -> str:
         bare = book.environment(HOME=str(home), **extra)
+        bare.pop("NUMBA_CACHE_DIR", None)  # which workers of pytest have
         given = {"cwd": book.root, "env": bare, "text": True, "capture_output": True}
         program = Path(sys.executable).with_name(command[0])
         done = subprocess.run([*AS_OTHERS, str(program), *command[1:]], **given)

@@ -17,6 +17,7 @@ from lib.book.parameters import ParameterError, validate_parameters
 CHAPTERS = chapter_files(ROOT / "book")
 PAGES = [*CHAPTERS.values(), *sorted((ROOT / "book").glob("*.md")), ROOT / "README.md"]
 WITH_EXERCISES = [name for name in CHAPTERS if name != "your_model"]
+ENDS = ("Summary", "Further pages")  # a chapter ends with one of these
 COMMAND = "papermill book/audit_trainings.py out.ipynb -f params/quick/audit_trainings.yml"
 
 
@@ -73,7 +74,8 @@ def test_every_command_is_valid(path):
 def test_exercises_change_parameters(name):
     text = prose(CHAPTERS[name])
     section = text.split("\n## Exercises\n")[1].split("\n## ")[0]
-    assert text.index("\n## Exercises\n") < text.index("\n## Summary\n")
+    ends = [text.index(f"\n## {end}\n") for end in ENDS if f"\n## {end}\n" in text]
+    assert text.index("\n## Exercises\n") < min(ends)
     count = len(re.findall(r"^\d+\. ", section, flags=re.MULTILINE))
     assert count >= 3
     place = CHAPTERS[name].relative_to(ROOT).as_posix()
