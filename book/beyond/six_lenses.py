@@ -403,6 +403,7 @@ chapter.table(
     "audit",
     f"Attacks on one inserted record, thresholds chosen on other models; bounds at {level:.0%}",
     dict.fromkeys(["AUC", "FPR", "FNR", "low", "high", "at least", "claimed"], ".3f"),
+    aside=True,
 )
 
 # %%
