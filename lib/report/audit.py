@@ -84,8 +84,9 @@ def _bounds(
 
     The union bound takes all trials and pays for the choice of the threshold, so that nothing
     hangs on how trials are divided.  Cross-fitting does not keep the level: thresholds that two
-    halves choose for each other err together (counts added up miss too often where there is
-    nothing to see), and the median over many divisions shows less than the union bound.
+    halves choose for each other err together, and counts added up miss too often where there is
+    nothing to see.  The median over many divisions keeps a level; it mostly shows less than the
+    union bound, but more where many trials leak rarely or have few scores.
     """
     rows = [
         ("none: the surest points are guessed, corrected", "one run", holds["one run"], one_run)
