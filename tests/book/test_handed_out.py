@@ -71,8 +71,7 @@ def test_nbval_itself_passes_what_papermill_wrote(written):
     assert re.search(rf"^{count} passed", said, re.M), said
 
 
-@pytest.mark.data
-@pytest.mark.long
+@pytest.mark.long  # and not of `data`, whose tests run twice
 @pytest.mark.parametrize("options", [["--nbval"], ["--nbval-lax"]], ids=str)
 def test_nbval_itself_passes_all_that_the_site_hands_out(options, tmp_path):
     build_site()
