@@ -137,7 +137,7 @@ MAIN_PACKAGES = (
 )
 
 _PROJECT = "abstention-privacy-companion"
-_EXTRAS = ("", "cluster", "text")  # that the book itself may use
+_EXTRAS = ("", "cluster", "text", "training")  # that the book itself may use
 _UNASKED = ("bottleneck", "numexpr")  # pandas computes with these wherever they are installed
 
 # Installers take no part in a computation.
