@@ -505,7 +505,7 @@ chapter.figure(
     "accuracy",
     alt="Accuracy against epsilon, a curve each; below it bars for what the canaries show.",
     caption=(
-        f"Our models ({own}): test accuracy against the epsilon that is claimed (top) and measured "
+        f"Our models ({own}): test accuracy against the epsilon that is claimed (first panel) and measured "
         "(bottom; bars that reach the edge are unbounded)."
     ),
 )
