@@ -503,10 +503,10 @@ trained = mechanisms.mechanism_table(results)
 chapter.figure(
     figures.plot_accuracy(trained),
     "accuracy",
-    alt="Accuracy against epsilon, a curve each; below it bars for what the canaries show.",
+    alt="Accuracy against epsilon, a curve each, and bars for what the canaries show.",
     caption=(
-        f"Our models ({own}): test accuracy against the epsilon that is claimed (first panel) and measured "
-        "(bottom; bars that reach the edge are unbounded)."
+        f"Our models ({own}): test accuracy against the epsilon that is claimed, and what the "
+        "canaries measure (bars that reach the edge are unbounded)."
     ),
 )
 

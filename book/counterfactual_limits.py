@@ -220,7 +220,7 @@ chapter.figure(
     alt="Estimates rise above the truth with the leaked fraction, and soon every interval misses.",
     caption=(
         "Doubly robust estimates less the truth, and fraction of 95% intervals that miss "
-        "(bottom; dashed: 5%), by the fraction of the evaluation data that leaked."
+        "(dashed: 5%), by the fraction of the evaluation data that leaked."
     ),
 )
 most = leaky.iloc[-1]
