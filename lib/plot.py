@@ -34,7 +34,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # A phone shows the 4 inches of a figure in a little over 3: 11 pt stay readable there.  The column
 # of a page has 7 to 8 inches on a screen, where the same figure is laid out anew: see `svg_pair`.
 _WIDTH, _WIDE = 4.0, 7.0
-_STACKED: WeakKeyDictionary[Figure, Sequence[Axes]] = WeakKeyDictionary()
+_STACKED: WeakKeyDictionary[Figure, tuple[Sequence[Axes], int]] = WeakKeyDictionary()
 #: An environment variable with which what is cut off or squeezed is an error, as in the tests.
 CHECK_FIGURES = "COMPANION_CHECK_FIGURES"
 _SLACK, _LEAST = 0.05, 0.5  # inches
@@ -120,8 +120,13 @@ def panels(rows: int, height: float, **options: Any) -> tuple[Figure, Any]:
     """
     figure, axes = new_figure(rows, 1, height, sharex=True, squeeze=False, **options)
     if rows > 1:
-        _STACKED[figure] = list(axes[:, 0])
+        side_by_side(figure, axes[:, 0], {2: 2, 4: 2}.get(rows, 3))
     return figure, axes[:, 0]
+
+
+def side_by_side(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """Have panels stand in so many columns, row by row, where a page is wide."""
+    _STACKED[figure] = list(axes), columns
 
 
 def _grid(ax: Axes) -> None:
@@ -129,9 +134,9 @@ def _grid(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def plain_log(axis: Axis) -> None:
+def plain_log(axis: Axis, digits: Sequence[int] = (1, 2, 3, 5)) -> None:
     """Write plain numbers on a logarithmic axis of few decades: 2, 3 and 5 beside powers of ten."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axis.set_major_locator(LogLocator(subs=digits))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
 
@@ -176,13 +181,13 @@ def _svg(figure: Figure, salt: str, title: str) -> bytes:
 def _spread(figure: Figure) -> None:
     """Lay a figure that was drawn for a phone out for a page."""
     height = figure.get_size_inches()[1]
-    axes = _STACKED.get(figure)
-    if axes is None:
+    if figure not in _STACKED:
         figure.set_size_inches(_WIDE, height)
         return
-    columns = {2: 2, 4: 2}.get(len(axes), 3)
+    axes, columns = _STACKED[figure]
     rows = -(-len(axes) // columns)
-    figure.set_size_inches(_WIDE, rows * max(height / len(axes), 2.2) + 0.5)
+    before = axes[0].get_subplotspec().get_gridspec().nrows
+    figure.set_size_inches(_WIDE, rows * max(height / before, 2.2) + 0.5)
     grid = figure.add_gridspec(rows, columns)
     for i, ax in enumerate(axes):
         ax.set_subplotspec(grid[divmod(i, columns)])
