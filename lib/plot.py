@@ -155,7 +155,8 @@ def svg_pair(figure: Figure, salt: str) -> tuple[bytes, bytes]:
     """Two SVGs of a figure, which is closed: for a phone, and for the whole column of a page.
 
     The second is as wide as the text on a screen; what :func:`panels` stacked stands side by side
-    there, with what the panels have in common said once.
+    there, with what the panels have in common said once.  Panels with legends of their own, which
+    need room, stay stacked.
     """
     from matplotlib import pyplot as plt
 
@@ -181,10 +182,10 @@ def _svg(figure: Figure, salt: str, title: str) -> bytes:
 def _spread(figure: Figure) -> None:
     """Lay a figure that was drawn for a phone out for a page."""
     height = figure.get_size_inches()[1]
-    if figure not in _STACKED:
+    axes, columns = _STACKED.get(figure, ([], 1))
+    if len(axes) < 2 or sum(ax.get_legend() is not None for ax in axes) > 1:
         figure.set_size_inches(_WIDE, height)
         return
-    axes, columns = _STACKED[figure]
     rows = -(-len(axes) // columns)
     before = axes[0].get_subplotspec().get_gridspec().nrows
     figure.set_size_inches(_WIDE, rows * max(height / before, 2.2) + 0.5)
@@ -210,9 +211,7 @@ def _say_once(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
             ax.set_ylabel("")
         if i % columns and one_axis:
             ax.tick_params(labelleft=False)
-    legends = [ax.get_legend() for ax in axes if ax.get_legend()]
-    if len(legends) == 1:
-        (legend,) = legends
+    for legend in (ax.get_legend() for ax in axes if ax.get_legend()):  # one at most
         texts, title = [text.get_text() for text in legend.get_texts()], legend.get_title()
         handles = legend.legend_handles
         legend.remove()

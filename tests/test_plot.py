@@ -94,12 +94,20 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
 def test_panels_of_several_scales_keep_their_axes():
     figure, axes = panels(2, 2.0)
     for factor, ax in zip((1, 10), axes, strict=True):
-        ax.plot([0, factor], label="a line")
-        ax.legend()
+        ax.plot([0, factor])
         ax.set_ylabel("accuracy")
     svg_pair(figure, "s")
-    assert not figure.legends  # each has its own
+    assert len({round(ax.get_position().y1, 3) for ax in axes}) == 1
     assert all(ax.yaxis.get_tick_params()["labelleft"] for ax in axes)
+
+
+def test_panels_with_legends_of_their_own_stay_stacked():
+    figure, axes = panels(2, 2.0)
+    for ax in axes:
+        ax.plot([0, 1], label="a line")
+        ax.legend()
+    assert size(svg_pair(figure, "s")[1]) == pytest.approx((7, 4), abs=0.3)
+    assert all(ax.get_legend() for ax in axes)
 
 
 def test_one_panel_becomes_wider_and_four_stand_two_by_two():
