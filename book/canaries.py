@@ -406,8 +406,8 @@ if real:
         "confidences",
         alt="ALIBI at high accuracy is sure of canary labels in hundreds of cases, others hardly.",
         caption=(
-            "Confidences of the authors' models on CIFAR-10 in the canaries' labels and in another "
-            "wrong label each."
+            "Fraction of canaries above each confidence of the authors' models on CIFAR-10, in the "
+            "canary's label and in another wrong one."
         ),
     )
 

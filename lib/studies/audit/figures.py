@@ -228,7 +228,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
             line = {"color": "0.3", "linestyle": ":", "marker": ""}
             ax.plot(fpr, 1 - region.lower(fpr), label="proven", **line)
         ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
-        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.05), ylabel="TPR")
+        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.6), ylabel="TPR")
         ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
     axes[-1].set_xlabel("FPR")
     axes[0].legend(fontsize=9, loc="lower right")
