@@ -56,6 +56,9 @@ def test_each_builder_is_right_or_says_in_one_line_why_not(tmp_path):
     toc = (book.root / "book" / "_toc.yml").read_text().replace("file: ", "file: book/")
     (book.root / "_toc.yml").write_text(toc.replace("root: ", "root: book/"))
     assert "build " + str(book.root / "book") in build(book, ".")
+    moved = Book(book.root.rename(tmp_path / "moved"))  # and nowhere is there a .git
+    assert "chapters: 0 executed, 2 unchanged" in moved.build()
+    assert dead_links(moved.html) == []
 
 
 @pytest.mark.slow
