@@ -395,8 +395,10 @@ chapter.table(
 # - *A threshold from one division of the trials, or the median over many*:
 #   {py:obj}`lib.audit.held_out_lower_bound`, with `splits`.
 # - *All thresholds on the frontier*, with Bonferroni's correction for their number:
-#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds, as the scores decide which are on
-#   the frontier.
+#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds. Its bound is smaller for it, on
+#   the same scores. But the scores decide which are on the frontier, and to pay for these alone
+#   does not keep the level: a test simulates mechanisms where such a bound is above the truth more
+#   often than it says.
 # - *One run*, also for Gaussian curves: {py:obj}`lib.audit.one_run_epsilon`.
 # - *Quantiles of a bootstrap, estimates from raw counts*: not offered. A test counts how often they
 #   are above the truth, and it is far more often than they say. Their authors call them no bounds.
