@@ -1,24 +1,33 @@
 # %% [markdown]
 # # Your own model
 #
-# What can the methods of this book say about a model that *you* have? Neither the model nor its
-# data are needed, only what it said: labels and probabilities, where it abstained, what a
-# membership attack thinks of its training points. All of it goes into one file. This chapter reads
-# that file, runs every analysis that it allows, and says which ones it skips and what they lack.
+# You have a classifier and a file of what it said. Is it any good, can its confidence be trusted,
+# when should it answer, may it be used on other data, and what does it give away?
 #
-# ```sh
-# python -m lib.report --example --out report.html  # an example, and one page to hand on
-# python -m lib.report my.csv --out report.html     # your own file
-# python -m lib.report my.csv --check               # how it is read, and what is missing
-# papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
+# **Answer.** One command reads the file and answers {value}`your_model.questions` questions about
+# the example of this page, each in a word, with the numbers and the interval that bear it.
+#
+# ```{result} verdicts
 # ```
 #
-# What is no column is a parameter: the acceptable drop `margin`, the accuracy `target` to reach by
-# abstaining, `alpha`, and `audit_design`, how membership scores came about (`-p audit_design
-# independent`, or `--audit-design independent` without a notebook).
+# This is what the page of the example's report says first. Neither the model nor its data are
+# needed; each question is answered if what it needs is in the file, and else the report says what
+# to add.
 #
-# The commands print one verdict for each analysis. `out` is one HTML file, or else a folder for all
-# tables as CSV and all figures as SVG. Without a file the page is about an example, as here.
+# **Do this.** Let `--check` say how your file is read, then write the report: one page to hand on.
+#
+# ```sh
+# pip install .                                 # in a clone of the repository, without PyTorch
+# companion-report --example --out report.html  # the example
+# companion-report my.csv --check               # your own file: how it is read, what it lacks
+# companion-report my.csv --out report.html
+# ```
+#
+# What no column says are options, such as the acceptable drop `--margin`, the accuracy `--target`
+# to reach by abstaining, and `--audit-design`, how membership scores came about. They are the
+# parameters of this page, which is such a report as a notebook: `papermill book/your_model.py
+# report.ipynb -p predictions my.npz -p out report`. `out` is one HTML file, or else a folder for
+# all tables as CSV and all figures as SVG. [More](#what-to-do).
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -105,10 +114,8 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# and `python -m lib.report my.csv --out report.html` writes what follows from it. The options
-# `--margin`, `--target`, `--alpha`, `--delta`, `--learner`, `--seed` and `--audit-design` are the
-# parameters above. `lib/report/examples/tables.py` divides a labelled file so, and adds one of the
-# user's; if you have two labelled files, call the one that you trust most `test`.
+# `lib/report/examples/tables.py` divides a labelled file so, and adds one of the user's; if you
+# have two labelled files, call the one that you trust most `test`.
 #
 # Of probabilities the logarithms are taken, and the report says so. Nothing but
 # signals that look at the height of logits, such as their mean, says less then.
@@ -155,6 +162,7 @@ found = report.run_report(
 report.show(chapter, found, "verdicts")
 chapter.table(found.overview, "overview", "Analyses, and what they lack", aside=True)
 chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
+chapter.values(questions=sum(len(each.findings) for each in found.analyses.values()))
 chapter.values(target=target, fewest=report.collect.fewest_rows(target, alpha))
 for name, analysis in found.analyses.items():
     # A forest's splits may depend on rounding.

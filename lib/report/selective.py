@@ -9,9 +9,10 @@ import pandas as pd
 from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.findings import Abstention, Measured, Outcome
 from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
-from lib.report.quality import no_better_than_constant
+from lib.report.quality import all_right, no_better_than_constant
 from lib.report.types import (
     ANALYSES,
     FINE,
@@ -84,6 +85,14 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         )
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
+    promised = float(chosen["guaranteed coverage"])
+    finding = Abstention(
+        _outcome(constant, low, promised, all_right(given), settings),
+        Measured(accuracy, low, high),
+        promised,
+        str(chosen["score"]),
+        float(chosen["guaranteed above"]),
+    )
     by_group = {}
     if given.has("test_groups"):
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
@@ -109,12 +118,8 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
                 "coverage allows, and the target (dotted).",
             )
         },
-        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
-        + (
-            ". Nothing is promised: it is no better than that of a constant"
-            if constant
-            else _reached(accuracy, low, best, chosen, settings)
-        ),
+        f"The accuracy is {accuracy:.3f} ({settings.percent} interval {low:.3f} to {high:.3f})"
+        + _reached(finding, best, settings),
         {
             "accuracy": accuracy,
             "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
@@ -124,7 +129,19 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         },
         tuple(doubts),
         _steps(len(correct), wrong, settings),
+        (finding,),
     )
+
+
+def _outcome(
+    constant: str, low: float, promised: float, suspicious: bool, settings: Settings
+) -> Outcome:
+    """When the model may answer."""
+    if constant:
+        return Outcome.UNCHECKED
+    if low >= settings.target:
+        return Outcome.ALWAYS_IF if suspicious else Outcome.ALWAYS
+    return Outcome.WHERE_SURE if promised > 0 else Outcome.NO_PROMISE
 
 
 def _scores(
@@ -272,7 +289,7 @@ def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _threshold(value: float) -> str:
+def threshold_text(value: float) -> str:
     """With three digits, or more where it is close to 1, as it is for models that are too sure."""
     for digits in range(3, 18):
         text = f"{value:.{digits}g}"
@@ -281,21 +298,22 @@ def _threshold(value: float) -> str:
     return text
 
 
-def _reached(
-    accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
-) -> str:
+def _reached(found: Abstention, best: pd.Series, settings: Settings) -> str:
     """What abstention is sure to reach, and what the plug-in says beside it."""
     target = f"{settings.target:g}"
-    if low >= settings.target:
-        return f", which is above the target of {target} already: no abstention is needed."
+    if found.outcome is Outcome.UNCHECKED:
+        return ". Nothing is promised: it is no better than that of a constant."
+    if found.outcome is Outcome.ALWAYS or found.outcome is Outcome.ALWAYS_IF:
+        doubt = ", if the labels are true" * (found.outcome is Outcome.ALWAYS_IF)
+        return f": all above the target of {target}{doubt}, so that no abstention is needed."
     text = ""
-    if accuracy >= settings.target:
-        text = f", which is above the target of {target}, though the interval reaches below it"
-    promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
-    if promised > 0:
+    if found.accuracy.value >= settings.target:
+        text = f", which reaches the target of {target}, though the interval begins below it"
+    seen = best["coverage at target"]
+    if found.outcome is Outcome.WHERE_SURE:
         text += (
-            f". Answering the surest {promised:.1%} (by {chosen['score']}, above about "
-            f"{_threshold(chosen['guaranteed above'])}) makes it at least {target} with a "
+            f". Answering the surest {found.share:.1%} (by {found.score}, above about "
+            f"{threshold_text(found.threshold)}) makes it at least {target} with a "
             f"confidence of {settings.level:g}, on data like the test rows"
         )
     else:
