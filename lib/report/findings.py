@@ -114,7 +114,7 @@ class Calibration(Finding):
 
 @dataclass(frozen=True)
 class Abstention(Finding):
-    """The share of rows that may be answered, above which threshold of which score."""
+    """The fraction of rows that may be answered, above which threshold of which score."""
 
     question = "when"
     accuracy: Measured
@@ -154,7 +154,7 @@ class Leak(Finding):
 
 @dataclass(frozen=True)
 class Forced(Finding):
-    """Answered share, accuracy of the answers, that of answering always, and what labels say."""
+    """Answered fraction, accuracy of the answers, that of answering always, and what labels say."""
 
     question = "always"
     answered: float
