@@ -10,24 +10,22 @@
 # ```{result} verdicts
 # ```
 #
-# This is what the page of the example's report says first. Neither the model nor its data are
-# needed; each question is answered if what it needs is in the file, and else the report says what
-# to add.
+# Neither the model nor its data are needed. A question is answered if what it needs is in the file;
+# else the report says what to add.
 #
 # **Do this.** Let `--check` say how your file is read, then write the report: one page to hand on.
 #
 # ```sh
-# pip install .                                 # in a clone of the repository, without PyTorch
+# pip install .                                 # in a clone, without PyTorch
 # companion-report --example --out report.html  # the example
-# companion-report my.csv --check               # your own file: how it is read, what it lacks
-# companion-report my.csv --out report.html
+# companion-report my.csv --check               # your file: how it is read
+# companion-report my.csv --out report.html     # your report
 # ```
 #
-# What no column says are options, such as the acceptable drop `--margin`, the accuracy `--target`
-# to reach by abstaining, and `--audit-design`, how membership scores came about. They are the
-# parameters of this page, which is such a report as a notebook: `papermill book/your_model.py
-# report.ipynb -p predictions my.npz -p out report`. `out` is one HTML file, or else a folder for
-# all tables as CSV and all figures as SVG. [More](#what-to-do).
+# What no column says are options, such as `--margin`, the acceptable drop, `--target`, the accuracy
+# to reach by abstaining, and `--audit-design`, how membership scores came about. This page is such
+# a report as a notebook, with them as parameters: `papermill book/your_model.py report.ipynb
+# -p predictions my.npz`. [What to do](#what-to-do).
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -176,16 +174,14 @@ if out:
 #
 # ## What to do
 #
-# 1. Take the file that you have, or write one: [How to write the file](#how-to-write-the-file)
-#    shows it for PyTorch and scikit-learn.
-# 2. Let `--check` say how it is read and what is missing; the table above names the analyses that
-#    the file allows.
-# 3. Choose the margin and the target before you look. If some user rows have labels, choose too
+# 1. Take the file that you have, or [write one](#how-to-write-the-file). `--check` says how it is
+#    read, and which analyses it allows.
+# 2. Choose the margin and the target before you look. If some user rows have labels, choose too
 #    whether labels or estimates shall decide, and write it down: whoever takes the kinder of two
 #    tests errs more often than either. Labels assume less. Suitability and a threshold each err
 #    with probability $\alpha$ at most, also from the same rows; halve $\alpha$ if both are to hold.
-# 4. Read the bound before the estimate, and the assumption that stands below each.
-# 5. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+# 3. Read the bound before the estimate, and the assumption that stands below each.
+# 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
 # How a verdict on suitability begins says what to do:
 #

@@ -32,6 +32,7 @@ Array = npt.NDArray[Any]
 
 _CLASSES = 20  # of a confusion matrix
 _BY_CLASS = "Class by class: rows, recall with its interval, precision and F1; the commonest first"
+_CONFUSED = "true class by row, answer by column; counts of rows"
 _CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
 _MANY = 20  # answers that are rarely all right
 _NAMED = 5  # groups or classes that a note names
@@ -154,26 +155,16 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         items.insert(1, ("clusters", count))
         doubts.append(f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}")
     if rows.labels is not None:
-        one, most = commonest(rows.labels)
-        gap = _against_constant(rows, one, settings.level)
-        items += [
-            (f"always the commonest, {rows.called(one)}", most),
-            ("accuracy minus that", *gap),
-        ]
-        values["quality_commonest"] = most
-        verdict += f"; always answering {rows.called(one)} would be in {most:.3f}"
         worse = _worse_groups(rows, settings)
-        outcome = _against(gap, bool(worse), all_right(given))
-        findings = [replace(good, outcome=outcome, commonest=rows.called(one), constant=most)]
-        tables |= {
-            "quality_classes": by_class(rows, settings),
-            "quality_confusion": confusion(rows),
-        }
+        findings, beside = _beside_constant(good, rows, bool(worse), all_right(given), settings)
+        items += beside
+        values["quality_commonest"] = findings[0].constant
+        verdict += f"; always answering {findings[0].commonest} would be in {beside[0][1]:.3f}"
+        tables["quality_classes"] = by_class(rows, settings)
+        tables["quality_confusion"] = confusion(rows)
         captions["quality_classes"] = _BY_CLASS
         kept = f" of the {_CLASSES} commonest classes" * (len(np.unique(rows.labels)) > _CLASSES)
-        captions["quality_confusion"] = (
-            f"Confusion matrix{kept}: true class by row, answer by column; counts of rows"
-        )
+        captions["quality_confusion"] = f"Confusion matrix{kept}: {_CONFUSED}"
         doubts += _doubts(given, rows) + worse
     verdict += f". {_SAID[findings[0].outcome]}"
     if rows.probabilities is not None:
@@ -204,6 +195,18 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         tuple(doubts),
         findings=tuple(findings),
     )
+
+
+def _beside_constant(
+    good: Goodness, rows: _Rows, worse: bool, suspicious: bool, settings: Settings
+) -> tuple[list[Finding], list[tuple]]:
+    """The finding beside the commonest class, and the rows of a table that tell of it."""
+    one, most = commonest(rows.labels)
+    gap = _against_constant(rows, one, settings.level)
+    name = rows.called(one)
+    outcome = _against(gap, worse, suspicious)
+    found: list[Finding] = [replace(good, outcome=outcome, commonest=name, constant=most)]
+    return found, [(f"always the commonest, {name}", most), ("accuracy minus that", *gap)]
 
 
 def _against(gap: tuple[float, float, float], worse: bool, suspicious: bool) -> Outcome:

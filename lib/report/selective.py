@@ -31,6 +31,11 @@ _BY_GROUP = (
     "Accuracy by group, with intervals that hold all together; and, as seen on these rows, how "
     "often the model answers above the guaranteed threshold, and how accurate it is there"
 )
+_BY_SCORE = (
+    "Acceptance scores: AURC, accuracy-normalized score, coverage at target (plug-in: seen on "
+    "these rows, promised for no others), and the largest coverage at which the target is "
+    "guaranteed, by answering above the score given"
+)
 _DRAWS = 25  # of one row a cluster
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
 
@@ -71,18 +76,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         areas[["guaranteed coverage", "guaranteed above"]] = 0.0, math.nan
         doubts.append(f"nothing is promised: {constant}")
     summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
-    if not labelled.all():
-        doubts.append(
-            f"labels are known of {len(correct):,} of {counted(len(labelled), 'test row')} only: "
-            "these must be a random sample"
-        )
-    if (fewest := min(wrong, len(correct) - wrong)) < _FEW_WRONG:
-        kind = "wrong" if wrong == fewest else "right"
-        one = f"{('no', 'one')[fewest > 0]} prediction is"
-        few = f"only {fewest} predictions are" if fewest > 1 else one
-        doubts.append(
-            f"{few} {kind}: areas are then skewed, and their normal intervals hold too seldom"
-        )
+    doubts += _few(len(labelled), len(correct), wrong)
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
     promised = float(chosen["guaranteed coverage"])
@@ -106,9 +100,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         {
             **dict.fromkeys(by_group, _BY_GROUP),
             "selective": "Accuracy on the labelled test rows",
-            "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
-            "at target (plug-in: seen on these rows, promised for no others), and the largest "
-            "coverage at which the target is guaranteed, by answering above the score given",
+            "selective_scores": _BY_SCORE,
         },
         {
             "selective": Drawing(
@@ -131,6 +123,24 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         _steps(len(correct), wrong, settings),
         (finding,),
     )
+
+
+def _few(rows: int, labelled: int, wrong: int) -> list[str]:
+    """What to note of few labels, or few predictions of a kind."""
+    found = []
+    if labelled < rows:
+        found.append(
+            f"labels are known of {labelled:,} of {counted(rows, 'test row')} only: these must be "
+            "a random sample"
+        )
+    if (fewest := min(wrong, labelled - wrong)) < _FEW_WRONG:
+        kind = "wrong" if wrong == fewest else "right"
+        one = f"{('no', 'one')[fewest > 0]} prediction is"
+        few = f"only {fewest} predictions are" if fewest > 1 else one
+        found.append(
+            f"{few} {kind}: areas are then skewed, and their normal intervals hold too seldom"
+        )
+    return found
 
 
 def _outcome(
