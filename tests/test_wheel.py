@@ -3,6 +3,7 @@
 And importing all of it opens no connection.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,23 @@ def test_it_imports_whole_without_a_connection_and_works_elsewhere(installed, tm
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["blocked", "True"]
+
+
+@pytest.mark.slow
+def test_its_command_makes_a_report_in_another_folder(installed, tmp_path):
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("COMPANION_")}
+    done = subprocess.run(
+        [installed / "bin" / "companion-report", "--example", "--out", "report.html"],
+        cwd=tmp_path,
+        env=kept | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"example.npz", "report.html"}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<span>companion-report</span> <span>--example</span>" in page
+    assert "<script" not in page
 
 
 @pytest.mark.slow

@@ -244,7 +244,7 @@ def test_a_label_found_by_its_cells_names_the_classes():
 
 def test_labels_of_one_class_are_doubted():
     frame = pd.DataFrame({"label": ["cat"] * N, "p_cat": ONE, "p_dog": 1 - ONE})
-    assert any("all labels are one class, 'cat'" in text for text in doubts(frame))
+    assert any("all labels are the same, 'cat'" in text for text in doubts(frame))
 
 
 # --- what --map says ------------------------------------------------------------------------------
