@@ -193,7 +193,7 @@ def train_audited(
     Notes
     -----
     *Cost.*  5,000 canaries take 0.5 to 0.8 ms of a processor in each step, whatever its sample: of
-    the small CNN by taps 7 to 9% with 128 records a step, and about 15% with 36.  A likelihood
+    the small CNN by taps 7 to 10% with 128 records a step, and 15 to 20% with 36.  A likelihood
     ratio for each canary and adversary is half of it.  Single precision would be faster, but its
     rounding differs between machines in digits that a ranking sees.  ``benchmarks/test_speed.py``
     measures.
