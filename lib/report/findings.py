@@ -27,6 +27,7 @@ class Outcome(Enum):
     ALL_RIGHT = "care", "ALL RIGHT: CHECK THE LABELS"
     NOT_SHOWN_BETTER = "care", "NOT SHOWN TO BEAT A CONSTANT"
     WORSE = "no", "WORSE THAN A CONSTANT"
+    ONE_CLASS = "open", "LABELS OF ONE CLASS"
     ACCURACY_ONLY = "open", "ACCURACY ONLY"
     # Can I trust its confidence?
     CLOSE = "yes", "TRUE TO WITHIN {close}"

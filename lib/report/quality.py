@@ -46,6 +46,7 @@ _SAID = {
     Outcome.ALL_RIGHT: "All answers are right, so that the labels should be checked",
     Outcome.NOT_SHOWN_BETTER: "That the model is better than that is not shown",
     Outcome.WORSE: "It is worse than that",
+    Outcome.ONE_CLASS: "All labels are of that class, so that nothing is shown against a constant",
     Outcome.ACCURACY_ONLY: "Without labels it cannot be held against a constant",
     Outcome.CLOSE: f"Its confidence is true to within {CLOSE:g} on average",
     Outcome.TOO_SURE: "It is surer than it is right",
@@ -170,7 +171,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if rows.probabilities is not None:
         scored = _probabilistic(rows)
         items += scored
-        doubts += _dearer(dict(scored))
+        doubts += _dearer(dict(scored)) if len(np.unique(rows.labels)) > 1 else []
     if rows.confidence is not None:
         bins, error = _calibration(rows, settings)
         items.append((f"expected calibration error (ECE), {BINS} bins", *error.values()))
@@ -204,7 +205,7 @@ def _beside_constant(
     one, most = commonest(rows.labels)
     gap = _against_constant(rows, one, settings.level)
     name = rows.called(one)
-    outcome = _against(gap, worse, suspicious)
+    outcome = Outcome.ONE_CLASS if most == 1 else _against(gap, worse, suspicious)
     found: list[Finding] = [replace(good, outcome=outcome, commonest=name, constant=most)]
     return found, [(f"always the commonest, {name}", most), ("accuracy minus that", *gap)]
 

@@ -10,7 +10,7 @@ from scipy import stats
 from lib.report.abstention import with_outcome
 from lib.report.findings import Measured, Outcome, Rivalry, winner
 from lib.report.predictions import ModelPredictions
-from lib.report.types import ANALYSES, Analysis, Settings, mean_of
+from lib.report.types import Analysis, Settings, mean_of
 from lib.suitability.equivalence import _holm
 from lib.suitability.labels import clopper_pearson
 
@@ -97,7 +97,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
     return Analysis(
         "comparison",
-        ANALYSES["comparison"],
+        "Comparison with other models",
         {"comparison": table},
         {"comparison": caption},
         {},

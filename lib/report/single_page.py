@@ -20,6 +20,7 @@ _WRITTEN = re.compile(r"(?:< |> )?-?\d[\d,.]*(?:e[+-]?\d+)?|nan|-?inf")  # a num
 _ROWS = 200  # of a table; the folder of an export has all
 _OPEN = 12  # rows of a table that is not folded
 _WIDE = 8  # columns of a table that has a line for itself
+_BROAD = 72  # letters, with 2 more a column for its margins, that half a line has room for
 _WIDTH = 5.4  # inches of a figure: its words are readable on a phone and no giants on a screen
 #: What would answer a question that always stands on the page.
 _MISSING = {
@@ -140,11 +141,27 @@ def _folded(name: str, caption: str, table: pd.DataFrame, first: bool) -> str:
         *("quality_classes", "quality_confusion", "selective_groups", "comparison"),
     )
     small = max(len(table), len(table.columns)) <= _OPEN
-    wide = ' class="wide"' * (len(table.columns) > _WIDE)
+    shaded = name.endswith("_confusion")
+    wide = ' class="wide"' * (len(table.columns) > _WIDE or _letters(table, shaded) > _BROAD)
     return (
         f"<details{wide}{' open' * (wanted and small)}><summary>{escape(caption)}</summary>"
-        f"{_table(table, name.endswith('_confusion'))}</details>"
+        f"{_table(table, shaded)}</details>"
     )
+
+
+def _head(name: Any, shaded: bool) -> str:
+    """A column's name in words; that of a class stays as it is."""
+    return str(name) if shaded else str(name).replace("_", " ")
+
+
+def _letters(table: pd.DataFrame, shaded: bool) -> int:
+    """How wide a table is, whose heads are broken between words, and its cells hardly."""
+    widths = []
+    for name in table:
+        head = max(map(len, _head(name, shaded).split(" ")))
+        cells = [len(_cell(value)) for value in table[name].head(_ROWS)]
+        widths.append(2 + max(head, *cells, 0))
+    return sum(widths)
 
 
 def _sentence(text: str) -> str:
@@ -190,8 +207,7 @@ def _table(table: pd.DataFrame, shaded: bool = False) -> str:
     head = ""
     for place, name in enumerate(table):
         kind = ' class="number"' * _of_numbers(table[name], place > 0)
-        shown = str(name) if shaded else str(name).replace("_", " ")  # a class keeps its name
-        head += f"<th{kind}>{escape(shown)}</th>"
+        head += f"<th{kind}>{escape(_head(name, shaded))}</th>"
     lines = []
     for row in table.head(_ROWS).itertuples(index=False):
         total = sum(row[1:]) if shaded else 0

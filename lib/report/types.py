@@ -67,8 +67,10 @@ class Analysis:
 
     Attributes
     ----------
-    name, title : str
+    name : str
         Of :data:`ANALYSES`.
+    title : str
+        As there, or what fits this file better.
     tables : dict of str to pandas.DataFrame
         By name.
     captions : dict of str to str

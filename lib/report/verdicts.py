@@ -247,8 +247,7 @@ def _better(found: Rivalry, settings: Settings) -> tuple[str, str]:
         text += f"{told}, without an interval"
     text += ", by the labels." if found.by_labels else "."
     if found.more:
-        text += f" {found.more} more model{'s' * (found.more > 1)} below; what is decided is so "
-        text += "for all together."
+        text += f" {found.more} more model{'s' * (found.more > 1)} below; decisions allow for all."
     return text, picture
 
 

@@ -136,6 +136,13 @@ CASES: list[tuple[Outcome, str, Callable, dict, str]] = [
         {},
         "It is worse than that",
     ),
+    (
+        Outcome.ONE_CLASS,
+        "quality",
+        lambda: two_classes() | {"test_labels": np.zeros(400, int)},
+        {},
+        "All labels are of that class",
+    ),
     (Outcome.ACCURACY_ONLY, "quality", in_places, {}, "cannot be held against a constant"),
     (Outcome.CLOSE, "quality", told, {}, "true to within 0.05"),
     (Outcome.TOO_SURE, "quality", lambda: told(twist=2), {}, "surer than it is right"),
@@ -286,7 +293,7 @@ def test_margins_are_said_in_points(margin, said):
 
 
 def test_one_row_and_rounding_are_said_right():
-    one = Goodness(Outcome.NOT_SHOWN_BETTER, 1, Measured(1.0, 0.025, 1.0), "'cat'", 1.0)
+    one = Goodness(Outcome.ONE_CLASS, 1, Measured(1.0, 0.025, 1.0), "'cat'", 1.0)
     assert "of 1 row (95% interval 2.5% to 100%)" in verdict(one, Settings()).text
     assert "(99.5% interval" in verdict(one, Settings(alpha=0.005)).text
     near = Goodness(Outcome.BETTER, 9999, Measured(0.99995, 0.999, 0.99999), "'cat'", 0.4)

@@ -191,3 +191,29 @@ def test_the_picture_of_a_report_has_its_words():
         assert f"{SIGNS[one.light]} {one.word}" in drawn
         assert one.question in drawn
         assert one.text in drawn.replace("\n", " ")
+
+
+def test_tables_are_read_as_numbers_and_words():
+    """Counts have commas, p-values stand with numbers, names are words, long names get room."""
+    found = run_report(two_classes(3000), **FAST)
+    table = pd.DataFrame({"item": ["a"], "p_value": ["< 0.001"], "n": [1234], "moved": [True]})
+    one = replace(found.analyses["quality"], tables={"x": table}, captions={"x": "Some"})
+    page = single_page({"quality": one}, found.overview, found.settings, {"File": "a"})
+    for text in ('<th class="number">p value</th>', '<td class="number">&lt; 0.001</td>'):
+        assert text in page
+    assert '<td class="number">1,234</td><td>yes</td>' in page
+    assert '<details class="wide"' not in page
+    names = [f"a_class_with_a_long_name_{j}" for j in range(4)]
+    table = pd.DataFrame({"true class": names} | {f"says {name}": [1] * 4 for name in names})
+    kept = {"quality_confusion": table}
+    one = replace(one, tables=kept, captions=dict.fromkeys(kept, "Some"))
+    page = single_page({"quality": one}, found.overview, found.settings, {"File": "a"})
+    assert '<details class="wide" open>' in page
+    assert f">says {names[0]}</th>" in page
+
+
+def test_models_that_never_abstain_have_a_title_of_their_own():
+    given = two_classes(300)
+    found = run_report(replace(given, rivals={"b": given.test_labels}), **FAST)
+    assert "Comparison with other models: done" in str(found)
+    assert "Counterfactual comparison" not in str(found)
