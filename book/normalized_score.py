@@ -9,8 +9,8 @@
 # the steps. But part of it is still accuracy. As a fraction of what a random order scores at the
 # same accuracy, the {term}`softmax response` (SR) goes from
 # {value}`normalized_score.order_free:.3f` without privacy to
-# {value}`normalized_score.order_strict:.3f` at $\epsilon = $ {value}`normalized_score.strictest:g`:
-# {claim}`P1-order-lost`. P1's score has been known since 2019 as {term}`E-AURC`.
+# {value}`normalized_score.order_strict:.3f` at $\epsilon = $
+# {value}`normalized_score.strictest:g`. P1's score has been known since 2019 as {term}`E-AURC`.
 #
 # ```{result} order
 # ```
