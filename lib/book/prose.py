@@ -38,7 +38,7 @@ AVOIDED = {
     r"peers?": "reference implementation",
     r"panels?": "experiments",
     r"sandwich(?! variance estimator)": "sandwich variance estimator",
-    r"randomis\w+|normalis\w+|standardis\w+|discretis\w+|realis(?:e|ing|ation)\w*|recognis\w+": "-ize",
+    r"(?:randomis|normalis|standardis|discretis|recognis)\w+|realis(?:e|ing|ation)\w*": "-ize",
     r"labell\w+": "labeled",
     r"neighbour\w*": "neighbor",
     r"colou?r(?<=our)\w*|favour\w*|behaviour\w*|centre[sd]?|gr[e]y|licen[c]e": "American spelling",
