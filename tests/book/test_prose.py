@@ -23,11 +23,7 @@ PAGES = pages(BOOK)
 BOUNDS = {"words": 1800, "median": 16, "long": 5, "many": 5}
 
 CEILINGS: dict[str, dict[str, float]] = {
-    "index": {"long": 8, "many": 11},
     "your_model": {"long": 7},
-    "papers": {"words": 2300, "long": 23, "many": 9},
-    "reproduces": {"median": 17, "long": 7},
-    "training": {"long": 6},
     "interplay": {"words": 2000, "long": 7, "many": 10},
     "normalized_score": {"words": 1900, "long": 7, "many": 11},
     "suitability": {"long": 7},
@@ -36,27 +32,17 @@ CEILINGS: dict[str, dict[str, float]] = {
     "audit": {"words": 2200, "long": 9, "many": 9},
     "audit_trainings": {"words": 2100, "long": 6, "many": 12},
     "planted_faults": {"many": 6},
-    "canaries": {"words": 2050, "long": 8, "many": 8},
+    "canaries": {"words": 1950},
     "counterfactual": {"long": 7, "many": 11},
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
     "sctd_map": {"long": 13, "many": 11},
-    "choosing": {"long": 7, "many": 9},
-    "promise": {"many": 7},
-    "gap": {"many": 6},
     "suitability_time": {"long": 8},
-    "refusals": {"many": 6},
-    "maintainers": {"median": 22, "long": 29},
-    "gpu": {"median": 17, "long": 23},
-    "security": {"words": 2050, "median": 17, "long": 8},
+    "security": {"words": 1950},
 }
 #: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
 STILL: dict[str, set[str]] = {
-    "index": {"trainings"},
     "your_model": {"labelled", "next come"},
-    "papers": {"labelled", "upper end"},
-    "reproduces": {"trainings"},
-    "training": {"neighbouring", "realised"},
     "interplay": {"neighbour", "neighbours", "trainings"},
     "suitability": {"labelled", "peers", "standardised"},
     "suitability_guarantee": {"labelled", "peers"},
@@ -64,17 +50,9 @@ STILL: dict[str, set[str]] = {
     "audit": {"panel", "peer"},
     "audit_trainings": {"neighbouring", "next come", "stands above"},
     "planted_faults": {"stands above", "trainings"},
-    "canaries": {"neighbouring", "sandwich"},
     "counterfactual": {"neighbours"},
     "six_lenses": {"labelled"},
-    "promise": {"labelled"},
-    "gap": {"labelled", "trainings"},
     "suitability_time": {"labelled"},
-    "curves": {"panel", "randomised"},
-    "refusals": {"licence"},
-    "maintainers": {"trainings"},
-    "security": {"neighbouring", "randomised", "trainings"},
-    "glossary": {"discretisation", "labelled", "neighbouring"},
 }
 
 
