@@ -5,18 +5,14 @@
 # are unsure of. Which of them knows better *when* to ask?
 #
 # **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
-# that limit. A smaller budget makes this score worse in {value}`normalized_score.growing:.0%` of
-# the steps. But part of it is still accuracy. As a fraction of what a random order scores at the
-# same accuracy, the {term}`softmax response` (SR) goes from
-# {value}`normalized_score.order_free:.3f` without privacy to
-# {value}`normalized_score.order_strict:.3f` at $\epsilon = $
-# {value}`normalized_score.strictest:g`. P1's score has been known since 2019 as {term}`E-AURC`.
+# that limit. By this measure privacy mostly makes the order worse: a smaller budget makes the score
+# worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
+# accuracy, and it has been known since 2019 as {term}`E-AURC`.
 #
-# ```{result} order
+# ```{result} scores
 # ```
 #
-# Order or accuracy? 0 is a perfect order of acceptance, 1 a random one, at the accuracy that the
-# model has.
+# The lower the score, the better the order in which points are accepted.
 #
 # **Do this.**
 # - Show the score beside that of a random order ({py:obj}`lib.selective.random_order_score`).
@@ -620,7 +616,7 @@ chapter.values(
 #   it moves the score ({doc}`interplay`).
 # - *Comparisons between accuracies.* The score subtracts a limit, it does not divide by a range. By
 #   Eq. {eq}`eq-extremes` part of what grows as $\epsilon$ falls is the score of ignorance itself.
-#   P1 does not separate the two; the first figure of this page does.
+#   P1 does not separate the two; a figure of this page does.
 # - *Chance.* Standard deviations over five training runs do not contain that all of them are judged
 #   on the same test points.
 # - *All or most.* The text says that the score grows with every smaller budget; in P1's own Table 2
