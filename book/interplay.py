@@ -30,8 +30,8 @@
 # - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
 #   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At one
-#   learning rate at most {value}`interplay.misclassified_most:.0%` of ours are wrong. That, and how
-#   sure they are, depends on a rate that P1 does not give.
+#   learning rate, and its clipping norm, at most {value}`interplay.misclassified_most:.0%` of ours
+#   are wrong. That, and how sure they are, depends on a rate that P1 does not give.
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST,
 #   {value}`interplay@standard.cifar10.best_strict` on CIFAR-10 and
@@ -70,6 +70,7 @@ activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
 rare_seeds: int = 2  # [1, 50] trainings of each with a rare class, at most n_seeds
 outlier_seeds: int = 200  # [20, 10000] repetitions of the outlier experiment
+outlier_clipping_norm: float = 10.0  # (0, 1000] clipping norm of its private trainings; P1's
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
@@ -166,7 +167,8 @@ chapter.values(
 # class. Logistic regression, with and without privacy, over many seeds; P1 shows one picture of it.
 
 # %%
-study = outlier.OutlierRun(outlier.BUDGETS, outlier_seeds, seed).study()
+norm = outlier_clipping_norm
+study = outlier.OutlierRun(outlier.BUDGETS, outlier_seeds, seed, norm).study()
 chapter.figure(
     figures.plot_boundaries(study),
     "boundaries",
@@ -218,6 +220,7 @@ _ = chapter.check(
 # %%
 chapter.values(
     outlier_seeds=outlier_seeds,
+    outlier_norm=norm,
     wrong_largest=private["wrong confidence"].iloc[0],
     wrong_smallest=private["wrong confidence"].iloc[-1],
     misclassified_least=private["outlier misclassified"].min(),
@@ -227,38 +230,36 @@ chapter.values(
 chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 
 # %% [markdown]
-# P1's picture shows every private model wrong about the outlier. Here it is
-# misclassified in {value}`interplay.misclassified_least:.0%` to
-# {value}`interplay.misclassified_most:.0%` of the seeds: where the boundary falls is left to the
-# noise and to where training began. The mean wrong confidence is
-# {value}`interplay.wrong_largest:.3f` at the largest private budget and
+# P1's picture shows every private model wrong about the outlier. With its clipping norm of
+# {value}`interplay.outlier_norm:g`, at a rate of 1, it is misclassified in
+# {value}`interplay.misclassified_least:.0%` to {value}`interplay.misclassified_most:.0%` of the
+# seeds: where the boundary falls is left to the noise and to where training began. The mean wrong
+# confidence is {value}`interplay.wrong_largest:.3f` at the largest private budget and
 # {value}`interplay.wrong_smallest:.3f` at the smallest. Its growth from budget to budget is at
 # least {value}`interplay.overall_z:.1f` standard errors over all seeds, and
 # {value}`interplay.aligned_z:.1f` among the seeds in which all private models are wrong, which is
-# P1's aligned utility (negative: it shrinks). That decides nothing about P1: its private trainings
-# have a clipping norm of 10, these of 1. Much depends on the learning rate, which P1 does not give.
-# At the smallest rate below nearly all private models are wrong, as in P1's picture, but there
-# their confidence *falls* as $\epsilon$ falls; it rises where they are wrong about half of the
-# time.
+# P1's aligned utility (negative: it shrinks). P1 does not give the learning rate: below are four,
+# at P1's clipping norm, which decides about its claims, and at 1 beside it.
 
 # %%
 sweep = stored_table(
-    outlier.rate_sweep, outlier.BUDGETS, max(20, outlier_seeds // 4), seed=seed + 1
+    outlier.rate_sweep, outlier.BUDGETS, max(20, outlier_seeds // 4), seed + 1, norm
 )
 chapter.table(
     sweep,
     "outlier_rates",
-    "Mean wrong confidence by learning rate; z of the growth, aligned and over all seeds",
+    "Mean wrong confidence, fraction of private models that are wrong, and z of the growth",
     {name: ".3f" for name in sweep.columns if name.startswith("epsilon")}
-    | {"z, aligned": ".1f", "z, all": ".1f"},
+    | {"wrong": ".0%", "z, aligned": ".1f", "z, all": ".1f"},
     aside=True,
 )
 
 # %%
 # A z is the least over the steps between budgets: each row stands for so many comparisons.
-runs_of = {"z, aligned": sweep["aligned"], "z, all": [max(20, outlier_seeds // 4)] * len(sweep)}
+judged = sweep[sweep["clipping norm"] == norm]
+runs_of = {"z, aligned": judged["aligned"], "z, all": [max(20, outlier_seeds // 4)] * len(judged)}
 for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "z, all")):
-    pairs = list(zip(sweep[column], runs_of[column], strict=True)) * (len(outlier.BUDGETS) - 2)
+    pairs = list(zip(judged[column], runs_of[column], strict=True)) * (len(outlier.BUDGETS) - 2)
     chapter.check(f"P1-F1-{claim}", evidence.least(evidence.standardized, pairs))
 
 # %% [markdown]

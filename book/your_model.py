@@ -1,24 +1,31 @@
 # %% [markdown]
 # # Your own model
 #
-# What can the methods of this book say about a model that *you* have? Neither the model nor its
-# data are needed, only what it said: labels and probabilities, where it abstained, what a
-# membership attack thinks of its training points. All of it goes into one file. This chapter reads
-# that file, runs every analysis that it allows, and says which ones it skips and what they lack.
+# You have a classifier and a file of what it said. Is it any good, can its confidence be trusted,
+# when should it answer, may it be used on other data, and what does it give away?
 #
-# ```sh
-# python -m lib.report --example --out report.html  # an example, and one page to hand on
-# python -m lib.report my.csv --out report.html     # your own file
-# python -m lib.report my.csv --check               # how it is read, and what is missing
-# papermill book/your_model.py report.ipynb -p predictions my.npz -p out report
+# **Answer.** One command reads the file and answers {value}`your_model.questions` questions about
+# the example of this page, each in a word, with the numbers and the interval that bear it.
+#
+# ```{result} verdicts
 # ```
 #
-# What is no column is a parameter: the acceptable drop `margin`, the accuracy `target` to reach by
-# abstaining, `alpha`, and `audit_design`, how membership scores came about (`-p audit_design
-# independent`, or `--audit-design independent` without a notebook).
+# Neither the model nor its data are needed. A question is answered if what it needs is in the file;
+# else the report says what to add.
 #
-# The commands print one verdict for each analysis. `out` is one HTML file, or else a folder for all
-# tables as CSV and all figures as SVG. Without a file the page is about an example, as here.
+# **Do this.** Let `--check` say how your file is read, then write the report: one page to hand on.
+#
+# ```sh
+# pip install .                                 # in a clone, without PyTorch
+# companion-report --example --out report.html  # the example
+# companion-report my.csv --check               # your file: how it is read
+# companion-report my.csv --out report.html     # your report
+# ```
+#
+# What no column says are options, such as `--margin`, the acceptable drop, `--target`, the accuracy
+# to reach by abstaining, and `--audit-design`, how membership scores came about. This page is such
+# a report as a notebook, with them as parameters: `papermill book/your_model.py report.ipynb
+# -p predictions my.npz`. [What to do](#what-to-do).
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -105,10 +112,8 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# and `python -m lib.report my.csv --out report.html` writes what follows from it. The options
-# `--margin`, `--target`, `--alpha`, `--delta`, `--learner`, `--seed` and `--audit-design` are the
-# parameters above. `lib/report/examples/tables.py` divides a labelled file so, and adds one of the
-# user's; if you have two labelled files, call the one that you trust most `test`.
+# `lib/report/examples/tables.py` divides a labelled file so, and adds one of the user's; if you
+# have two labelled files, call the one that you trust most `test`.
 #
 # Of probabilities the logarithms are taken, and the report says so. Nothing but
 # signals that look at the height of logits, such as their mean, says less then.
@@ -155,6 +160,7 @@ found = report.run_report(
 report.show(chapter, found, "verdicts")
 chapter.table(found.overview, "overview", "Analyses, and what they lack", aside=True)
 chapter.values(analyses=len(report.ANALYSES), done=len(found.analyses))
+chapter.values(questions=sum(len(each.findings) for each in found.analyses.values()))
 chapter.values(target=target, fewest=report.collect.fewest_rows(target, alpha))
 for name, analysis in found.analyses.items():
     # A forest's splits may depend on rounding.
@@ -168,16 +174,14 @@ if out:
 #
 # ## What to do
 #
-# 1. Take the file that you have, or write one: [How to write the file](#how-to-write-the-file)
-#    shows it for PyTorch and scikit-learn.
-# 2. Let `--check` say how it is read and what is missing; the table above names the analyses that
-#    the file allows.
-# 3. Choose the margin and the target before you look. If some user rows have labels, choose too
+# 1. Take the file that you have, or [write one](#how-to-write-the-file). `--check` says how it is
+#    read, and which analyses it allows.
+# 2. Choose the margin and the target before you look. If some user rows have labels, choose too
 #    whether labels or estimates shall decide, and write it down: whoever takes the kinder of two
 #    tests errs more often than either. Labels assume less. Suitability and a threshold each err
 #    with probability $\alpha$ at most, also from the same rows; halve $\alpha$ if both are to hold.
-# 4. Read the bound before the estimate, and the assumption that stands below each.
-# 5. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+# 3. Read the bound before the estimate, and the assumption that stands below each.
+# 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
 # How a verdict on suitability begins says what to do:
 #

@@ -22,12 +22,13 @@ BELOW = {
     **dict.fromkeys(FORMULAS, TOOLS),
     "bounds": set(),
     "check": set(),
+    "extras": set(),
     "plot": set(),
     "ties": set(),
     "runs": {"check"},
     "data": {"check", "runs"},
-    "training": {"check", "ties", "runs", "data", "privacy", "audit"},
-    "studies": {*TOOLS, *FORMULAS, "runs", "data", "training"},
+    "training": {"check", "extras", "ties", "runs", "data", "privacy", "audit"},
+    "studies": {*TOOLS, *FORMULAS, "extras", "runs", "data", "training"},
     "report": {*TOOLS, *FORMULAS, "runs", "data", "training"},
     "canaries": {"audit"},  # the name that an issue asked for
 }

@@ -17,11 +17,17 @@ from lib.report.naming import MAPPED
 from lib.report.tables import ReadingError
 
 
+def _program() -> tuple[str, ...]:
+    """How this was called."""
+    own = Path(sys.argv[0]).stem
+    return (own,) if own == "companion-report" else ("python", "-m", "lib.report")
+
+
 def _parser() -> argparse.ArgumentParser:
     """Of the command."""
     default = Settings()
     parser = argparse.ArgumentParser(
-        "python -m lib.report", description="Every analysis that a file of predictions allows."
+        " ".join(_program()), description="Every analysis that a file of predictions allows."
     )
     parser.add_argument(
         "file",
@@ -70,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if example and path is None:
             path = str(example_predictions("example.npz", seed=given["seed"]))
             print(f"An example is written to {path}. What follows is of:")
-            print(f"python -m lib.report {path}{f' --out {printable(out)}' if out else ''}\n")
+            print(f"{' '.join(_program())} {path}{f' --out {printable(out)}' if out else ''}\n")
         elif example:
             kind = Path(path).suffix.lower().removeprefix(".")
             print(printable(example_predictions(path, kind, seed=given["seed"])))
@@ -87,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0 if table["possible"].any() else 1
         matplotlib.use("svg")  # no screen is needed
         report = run_report(predictions, progress=sys.stderr.isatty(), **given)
-        command = shlex.join(["python", "-m", "lib.report", *said])
+        command = shlex.join([*_program(), *said])
         report = replace(report, facts=report.facts | {"Command": printable(command)})
         print(report)
         if out is not None:

@@ -15,6 +15,7 @@ from lib.counterfactual.diagnostics import SURE
 from lib.counterfactual.learners import calibrated
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.findings import Finding, Forced, Measured, Outcome, Rivalry, winner, winner_text
 from lib.report.predictions import ModelPredictions
 from lib.report.row_order import in_own_order, own_scores, scores_of
 from lib.report.types import (
@@ -25,6 +26,7 @@ from lib.report.types import (
     Analysis,
     Drawing,
     Settings,
+    mean_of,
     share,
     silent,
     table,
@@ -228,8 +230,8 @@ def _shown(values: Sequence[float], holds: Callable[..., bool], sign: str = "") 
 
 def with_outcome(values: Sequence[float]) -> list[str]:
     """A difference whose last two numbers, the ends of an interval, say what it decides."""
-    outcome = _outcome(values[-2:])
-    return _shown(values, lambda *shown: _outcome(shown[-2:]) == outcome, "+")
+    outcome = winner(values[-2:])
+    return _shown(values, lambda *shown: winner(shown[-2:]) is outcome, "+")
 
 
 def _between(bounds: overlap.Bounds, difference: bool = False) -> str:
@@ -309,18 +311,25 @@ class _Page:
         )
         self.verdict += f" If abstention depends on more than features and scores: {text}."
 
-    def decide_by_labels(self, truth: float, what: str, sign: str = "") -> None:
-        """Begin with the truth, if it is known and not in the interval."""
-        low, high = self.interval
-        if not low - 1e-9 <= truth <= high + 1e-9:
-            told, first, last = _shown((truth, low, high), lambda t, a, b: not a <= t <= b, sign)
-            self.verdict = (
-                f"The interval below misses: by the labels of the abstained rows {what} is {told} "
-                f"on these rows, which lies outside {first} to {last}. Chance does that to few "
-                "intervals; else what it assumes does not hold. The labels decide. "
-            ) + self.verdict
+    def decide_by_labels(self, truth: Measured, what: str, outcome: str = "") -> bool:
+        """Begin with the truth, which is known; returns whether the interval misses it."""
+        (low, high), sign = self.interval, "+" if outcome else ""
+        told = with_outcome(truth) if outcome else [f"{value:.3f}" for value in truth]
+        begin = f"By the labels, which are known of all rows, {what} is {told[0]} ({told[1]} to "
+        begin += f"{told[2]}){outcome}. "
+        missed = not low - 1e-9 <= truth.value <= high + 1e-9
+        if missed:
+            ends = (truth.value, low, high)
+            value, first, last = _shown(ends, lambda t, a, b: not a <= t <= b, sign)
+            begin += (
+                f"The interval below misses: {value} lies outside {first} to {last}. Chance does "
+                "that to few intervals; else what it assumes does not hold. The labels decide. "
+            )
+        rest = self.verdict[:1].lower() + self.verdict[1:]
+        self.verdict = f"{begin}Without those of abstained rows: {rest}"
+        return missed
 
-    def analysis(self, caption: str) -> Analysis:
+    def analysis(self, caption: str, finding: Finding) -> Analysis:
         """Put together what was found."""
         ends = dict(zip(("low", "high"), self.interval, strict=True))
         kind = "difference" if self.name == "comparison" else "counterfactual"
@@ -334,6 +343,7 @@ class _Page:
             self.values | {f"{kind}_{end}": value for end, value in ends.items()},
             tuple(self.doubts),
             self.steps,
+            (finding,),
         )
 
 
@@ -367,17 +377,17 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if side.whole:
         page.steps = _TOLD * (told is None) + page.steps
         page.contaminate(side.found, answers.value, "the accuracy of the answers")
-    truth = _truth(given.test_logits, given.test_labels)
+    truth, value = _truth(given.test_logits, given.test_labels), None
+    outcome = Outcome.ESTIMATED if side.whole else Outcome.BOUNDED
     if truth is not None:
         value, *ends = share(truth, level)
-        page.rows.append(("truth: accuracy of all predictions", value, math.nan, *ends))
+        page.rows.insert(0, ("truth: accuracy of all predictions", value, math.nan, *ends))
         page.values["truth"] = value
-        page.verdict += (
-            f" The labels of the abstained rows, which were not used, put it at {value:.3f} on "
-            "these rows."
-        )
-        page.decide_by_labels(value, "the accuracy of all predictions")
-    return page.analysis("How good the model would be if it had to answer always")
+        missed = page.decide_by_labels(Measured(value, *ends), "the accuracy of all predictions")
+        outcome = Outcome.MISSED if missed else Outcome.LABELLED
+    estimate = Measured(side.found.value if side.whole else None, *page.interval)
+    finding = Forced(outcome, float(1 - r.mean()), answers.value, estimate, value)
+    return page.analysis("How good the model would be if it had to answer always", finding)
 
 
 def _point(side: _Side, lead: str, settings: Settings) -> _Page:
@@ -476,36 +486,32 @@ def compare(given: ModelPredictions, settings: Settings) -> Analysis:
         f"Overlap and nuisance functions of both{_WHERE[whole]}"
     )
     truths = [_truth(z, labels) for z in logits]
-    if all(t is not None for t in truths):
-        truth = float((truths[0].astype(float) - truths[1]).mean())
-        page.rows.append(("truth: difference of all predictions", truth))
-        page.decide_by_labels(truth, "the difference of all predictions", "+")
-    return page.analysis("The model against the competitor, if both had to answer always")
-
-
-_UNDECIDED = "which of the two would be better is not decided"
-
-
-def _outcome(interval: Sequence[float]) -> str:
-    """Which of the two is better, up to rounding, or that it is not decided."""
-    low, high = interval
-    if low <= 1e-12 and high >= -1e-12:
-        return _UNDECIDED
-    return f"{'the model' if low > 0 else 'the competitor'} would be better"
+    difference = Measured(page.values.get("difference"), *page.interval)
+    by_labels = all(t is not None for t in truths)
+    if by_labels:
+        apart = truths[0].astype(float) - truths[1]
+        difference = Measured(*mean_of(apart, (-1.0, 1.0), level))
+        value, *ends = difference
+        page.rows.insert(0, ("truth: difference of all predictions", value, math.nan, *ends))
+        what = "the model's accuracy minus the competitor's"
+        page.decide_by_labels(difference, what, f": {winner_text(ends)}")
+    finding = Rivalry(winner(difference[1:]), difference, by_labels=by_labels)
+    caption = "The model against the competitor, if both had to answer always"
+    return page.analysis(caption, finding)
 
 
 def _difference(sides: list[_Side], known: list[Array | None], level: float) -> _Page:
     """Where there is overlap in all rows of both: an estimate."""
     found = estimate_with_known([side.found.nuisances[0] for side in sides], known, level=level)
     value, low, high = with_outcome((found.value, *found.interval))
-    decided = _outcome(found.interval) != _UNDECIDED
+    decided = winner(found.interval) is not Outcome.UNDECIDED
     notes = list(dict.fromkeys(text for side in sides for text in side.notes))
     page = _Page(
         "comparison",
         [_row("counterfactual difference (doubly robust)", found)],
         {"difference": found.value},
         "If both had to answer always, the model's accuracy minus the competitor's would be "
-        f"{value} ({low} to {high}): {_outcome(found.interval)}.",
+        f"{value} ({low} to {high}): {winner_text(found.interval)}.",
         found.interval,
         [*notes, f"{_INDEPENDENT}, and that no input is always abstained on"],
         ()
@@ -529,7 +535,7 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
         alone = overlap.mean_bounds(side.lower, side.upper, level)
         rows += _bounds_rows(f"counterfactual accuracy of the {name}", alone)
     rows += _bounds_rows("counterfactual difference", bounds)
-    if _outcome((bounds.low, bounds.high)) == _UNDECIDED:
+    if winner((bounds.low, bounds.high)) is Outcome.UNDECIDED:
         steps = (
             f"answers in some of the {never:,} rows where one of the two is certain to abstain: "
             "without them no number of rows decides, for the bounds are "
@@ -539,13 +545,13 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
         steps = (
             f"more rows, or answers in some of the {never:,} where one of the two is certain to "
             "abstain",
-        ) * (_outcome(bounds.interval) == _UNDECIDED)
+        ) * (winner(bounds.interval) is Outcome.UNDECIDED)
     return _Page(
         "comparison",
         rows,
         {"difference_least": bounds.low, "difference_most": bounds.high},
         "If both had to answer always, the model's accuracy minus the competitor's would be "
-        f"{_between(bounds, True)}: {_outcome(bounds.interval)}. One of the two is certain to "
+        f"{_between(bounds, True)}: {winner_text(bounds.interval)}. One of the two is certain to "
         f"abstain in {1 - share:.1%} of the rows, by all that is seen, and nothing is known of "
         "what it would say there.",
         bounds.interval,

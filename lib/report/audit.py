@@ -13,6 +13,7 @@ from lib.audit.one_run import best_one_run
 from lib.audit.selection import chosen_threshold, union_events
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.findings import Leak, Outcome
 from lib.report.predictions import ModelPredictions
 from lib.report.types import ANALYSES, AUDIT_DESIGNS, POWER, Analysis, Drawing, Settings, table
 
@@ -41,30 +42,39 @@ def _one_run(scores: Array, members: Array, delta: float, settings: Settings) ->
     return best_one_run(scores[order], members[order], delta, settings.level)
 
 
-def _audit_verdict(
-    lower: float, p_coins: float, claim: tuple[float, float] | None, delta: float, use: Settings
-) -> str:
+def _finding(no_coins: bool, lower: float, claim: float | None, use: Settings) -> Leak:
+    """What the bound of the declared design makes of a claim, or shows without one."""
+    if use.audit_design == "one run" and no_coins:
+        outcome = Outcome.NO_BOUND
+    elif claim is None:
+        outcome = Outcome.SOME_SHOWN if lower > 0 else Outcome.NOTHING_SHOWN
+    else:
+        outcome = Outcome.REFUTED if lower > claim else Outcome.NOT_REFUTED
+    return Leak(outcome, lower, claim)
+
+
+def _audit_verdict(found: Leak, p_coins: float, delta: float, use: Settings) -> str:
     """What the bound of the declared design says, its condition, and what that makes of a claim."""
     condition = AUDIT_DESIGNS[use.audit_design]
-    if use.audit_design == "one run" and p_coins < _NO_COIN:
+    if found.outcome is Outcome.NO_BOUND:
         return (
             f"No bound holds in the design 'one run': that needs that {condition}, and fair coins "
             f"hardly give such numbers of members and non-members (p = {p_coins:.1g}). Nothing "
             "follows for or against a claim."
         )
     verdict = (
-        f"At delta = {delta:g} the attack shows epsilon of at least {lower:.2f}, by the bound of "
+        f"At delta = {delta:g} the attack shows epsilon of at least {found.shown}, by the bound of "
         f"the design '{use.audit_design}', which holds if {condition}"
     )
-    if claim is None:
+    if found.claim is None:
         return f"{verdict}. No finite epsilon is claimed to compare it with."
-    if lower > claim[0]:
+    if found.outcome is Outcome.REFUTED:
         return (
-            f"{verdict}. That is more than the claimed {claim[0]:g}: on this condition the claim "
-            f"is refuted at the level {use.alpha:g}."
+            f"{verdict}. That is more than the claimed {found.claim:g}: on this condition the "
+            f"claim is refuted at the level {use.alpha:g}."
         )
     return (
-        f"{verdict}. That does not contradict the claimed {claim[0]:g}, and is no proof of it: "
+        f"{verdict}. That does not contradict the claimed {found.claim:g}, and is no proof of it: "
         "another attack may show more."
     )
 
@@ -136,6 +146,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         len(given.member_scores) * len(given.nonmember_scores)
     )
     claim, detectable = _claimed(given, len(scores), delta, p_coins, settings)
+    leak = _finding(p_coins < _NO_COIN, lower, None if claim is None else claim[0], settings)
     summary = table(
         [
             ("members", int(members.sum())),
@@ -187,11 +198,12 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
                 "together, and, if there is a claim, the most that it allows.",
             )
         },
-        _audit_verdict(lower, p_coins, claim, delta, settings),
+        _audit_verdict(leak, p_coins, delta, settings),
         values,
         tuple(doubts),
         _audit_steps(lower, members, p_coins < _NO_COIN, claim, delta, settings)
         + _detectable(lower, claim, *detectable),
+        (leak,),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.report.findings import Outcome
 from lib.report.types import share
 from lib.ties import bin_index
 
@@ -50,15 +51,29 @@ def error_limits(bins: pd.DataFrame) -> tuple[float, float]:
     return float(weight @ least), float(weight @ most)
 
 
-def judged(bins: pd.DataFrame) -> str:
-    """What is shown: "close", "too sure", "too modest" or "open".
+def averages(bins: pd.DataFrame) -> tuple[float, float]:
+    """Mean confidence and accuracy of all rows."""
+    weight = bins["rows"] / bins["rows"].sum()
+    return float(weight @ bins["confidence"]), float(weight @ bins["accuracy"])
 
-    Close is an error of at most :data:`CLOSE` on average.  Too sure, or too modest, is a model
-    whose accuracy is shown to be below, or above, its confidence in some bin; where it is both, too
-    sure.
+
+def judged(bins: pd.DataFrame) -> Outcome:
+    """What is shown of confidence.
+
+    Close is an error of at most :data:`CLOSE` on average.  Else a bin is off if its accuracy is
+    shown to be below, or above, its confidence: too sure, or too modest, is a model that is off on
+    that side only, and on average on that side too.  Other models are off in places, and too sure
+    if too sure in some.
     """
     if error_limits(bins)[1] <= CLOSE:
-        return "close"
-    if (bins["high"] < bins["confidence"]).any():
-        return "too sure"
-    return "too modest" if (bins["low"] > bins["confidence"]).any() else "open"
+        return Outcome.CLOSE
+    sure = bool((bins["high"] < bins["confidence"]).any())
+    modest = bool((bins["low"] > bins["confidence"]).any())
+    if not sure and not modest:
+        return Outcome.NOT_SHOWN_TRUE
+    confidence, accuracy = averages(bins)
+    if sure and not modest and confidence > accuracy:
+        return Outcome.TOO_SURE
+    if modest and not sure and confidence < accuracy:
+        return Outcome.TOO_MODEST
+    return Outcome.TOO_SURE_IN_PLACES if sure else Outcome.TOO_MODEST_IN_PLACES

@@ -154,8 +154,8 @@ def plot_tipping_point(point: float) -> Figure:
     figure, ax = new_figure(height=2.8)
     edges = np.arange(-0.06, 0.2, 0.01)
     for beyond, colour, label in (
-        (errors <= point, "0.75", "the verdict would stand"),
-        (errors > point, COLOURS[1], "it would turn"),
+        (errors <= point, "0.75", "the decision stands"),
+        (errors > point, COLOURS[1], "it turns"),
     ):
         ax.hist(errors[beyond], edges, color=colour, label=label)
     ax.axvline(point, color="black", linewidth=1.2, label="tipping point")

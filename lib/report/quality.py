@@ -1,6 +1,8 @@
 """How good the model is: beside a constant, class by class, and whether its confidence is true."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import pandas as pd
 from scipy import special
 
 from lib.report import figures
-from lib.report.confidence import BINS, CLOSE, by_confidence, error_limits, judged
+from lib.report.confidence import BINS, CLOSE, averages, by_confidence, error_limits, judged
+from lib.report.findings import Calibration, Finding, Goodness, Measured, Outcome
 from lib.report.naming import counted
 from lib.report.outputs import auc
 from lib.report.predictions import ModelPredictions
@@ -29,15 +32,29 @@ Array = npt.NDArray[Any]
 
 _CLASSES = 20  # of a confusion matrix
 _BY_CLASS = "Class by class: rows, recall with its interval, precision and F1; the commonest first"
+_CONFUSED = "true class by row, answer by column; counts of rows"
 _CERTAIN = 0.99  # confidence from which a wrong answer is one that was certain
 _MANY = 20  # answers that are rarely all right
 _NAMED = 5  # groups or classes that a note names
-#: What a verdict says of the confidence, by what :func:`lib.report.confidence.judged` finds.
-_TRUE = {
-    "close": f"Its confidence is true to within {CLOSE:g} on average",
-    "too sure": "It is surer than it is right",
-    "too modest": "It is right more often than it is sure",
-    "open": f"Whether its confidence is true to within {CLOSE:g} is not shown",
+_LOSS, _LOSS_BESIDE = "log loss (NLL, nats)", "log loss of the classes' fractions (nats)"
+_BRIER = "Brier score (sum over classes)"
+_BRIER_BESIDE = "Brier score of the classes' fractions"
+#: The sentence that follows from each outcome.
+_SAID = {
+    Outcome.BETTER: "It is better than that",
+    Outcome.NOT_IN_ALL_GROUPS: "It is better than that over all, but not in every group",
+    Outcome.ALL_RIGHT: "All answers are right, so that the labels should be checked",
+    Outcome.NOT_SHOWN_BETTER: "That the model is better than that is not shown",
+    Outcome.WORSE: "It is worse than that",
+    Outcome.ONE_CLASS: "All labels are of that class, so that nothing is shown against a constant",
+    Outcome.ACCURACY_ONLY: "Without labels it cannot be held against a constant",
+    Outcome.CLOSE: f"Its confidence is true to within {CLOSE:g} on average",
+    Outcome.TOO_SURE: "It is surer than it is right",
+    Outcome.TOO_MODEST: "It is right more often than it is sure",
+    Outcome.TOO_SURE_IN_PLACES: "At some confidences it is surer than it is right, at others not",
+    Outcome.TOO_MODEST_IN_PLACES: "At some confidences it is right more often than it is sure, "
+    "though not on average",
+    Outcome.NOT_SHOWN_TRUE: f"Whether its confidence is true to within {CLOSE:g} is not shown",
 }
 
 
@@ -76,8 +93,17 @@ class _Rows:
         self.names = given.class_names
 
     def name(self, j: int) -> str:
-        """Of a class."""
-        return repr(self.names[j]) if j < len(self.names) else str(j)
+        """Of a class, in a table."""
+        return str(self.names[j]) if j < len(self.names) else str(j)
+
+    def called(self, j: int) -> str:
+        """Of a class, in a sentence."""
+        return called(self.names, j)
+
+
+def called(names: Sequence[str], j: int) -> str:
+    """A class in a sentence: by its name, or as the class of a number."""
+    return repr(names[j]) if j < len(names) else f"class {j}"
 
 
 def commonest(labels: Array) -> tuple[int, float]:
@@ -94,12 +120,21 @@ def no_better_than_constant(given: ModelPredictions) -> str:
     one, most = commonest(given.test_labels[rows])
     if correct.mean() > most or most == 1:
         return ""
-    name = repr(given.class_names[one]) if one < len(given.class_names) else f"class {one}"
+    ask = "are labels and columns in the same order, and counted from the same number?"
+    if given.test_logits is None:
+        ask = "are labels and answers coded alike?"
     return (
-        f"the model is right in {correct.mean():.3f} of the rows, always answering {name} would be "
-        f"in {most:.3f}: are labels and columns in the same order, and counted from the same "
-        "number?"
+        f"the model is right in {correct.mean():.3f} of the rows, always answering "
+        f"{called(given.class_names, one)} would be in {most:.3f}: {ask}"
     )
+
+
+def all_right(given: ModelPredictions) -> bool:
+    """Whether so many answers are right, and none is wrong, that the labels are to be doubted."""
+    correct, rows = given.correct("test")
+    if given.test_labels is None or len(correct) < _MANY:
+        return False
+    return bool(correct.all() and len(np.unique(given.test_labels[rows])) > 1)
 
 
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
@@ -111,46 +146,44 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     values: dict[str, Any] = {"quality_accuracy": accuracy}
     tables: dict[str, pd.DataFrame] = {}
     captions: dict[str, str] = {"quality": "How good the model is, beside a constant"}
-    verdict = f"Right in {accuracy:.3f} ({low:.3f} to {high:.3f}) of {counted(n, 'row')}"
+    verdict = f"Right in {accuracy:.3f} ({settings.percent} interval {low:.3f} to {high:.3f})"
+    verdict += f" of {counted(n, 'row')}"
+    good = Goodness(Outcome.ACCURACY_ONLY, n, Measured(accuracy, low, high))
+    findings: list[Finding] = [good]
     drawings, doubts = {}, []
     if rows.clusters is not None:
         count = len(np.unique(rows.clusters))
         items.insert(1, ("clusters", count))
         doubts.append(f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}")
     if rows.labels is not None:
-        one, most = commonest(rows.labels)
-        gap = _against_constant(rows, one, settings.level)
-        items += [
-            (f"always the commonest class, {rows.name(one)}", most),
-            ("accuracy minus that", *gap),
-        ]
-        values["quality_commonest"] = most
-        verdict += f"; always answering {rows.name(one)} would be in {most:.3f}"
-        if gap[1] <= 0:
-            verdict += ". That the model is better than that is not shown"
-        tables |= {
-            "quality_classes": by_class(rows, settings),
-            "quality_confusion": confusion(rows),
-        }
+        worse = _worse_groups(rows, settings)
+        findings, beside = _beside_constant(good, rows, bool(worse), all_right(given), settings)
+        items += beside
+        values["quality_commonest"] = findings[0].constant
+        verdict += f"; always answering {findings[0].commonest} would be in {beside[0][1]:.3f}"
+        tables["quality_classes"] = by_class(rows, settings)
+        tables["quality_confusion"] = confusion(rows)
         captions["quality_classes"] = _BY_CLASS
-        captions["quality_confusion"] = (
-            f"Confusion matrix of the {min(_CLASSES, len(np.unique(rows.labels)))} commonest "
-            "classes: true class by row, answer by column"
-        )
-        doubts += _doubts(given, rows, settings)
+        kept = f" of the {_CLASSES} commonest classes" * (len(np.unique(rows.labels)) > _CLASSES)
+        captions["quality_confusion"] = f"Confusion matrix{kept}: {_CONFUSED}"
+        doubts += _doubts(given, rows) + worse
+    verdict += f". {_SAID[findings[0].outcome]}"
     if rows.probabilities is not None:
-        items += _probabilistic(rows)
+        scored = _probabilistic(rows)
+        items += scored
+        doubts += _dearer(dict(scored)) if len(np.unique(rows.labels)) > 1 else []
     if rows.confidence is not None:
         bins, error = _calibration(rows, settings)
         items.append((f"expected calibration error (ECE), {BINS} bins", *error.values()))
         values |= error
         tables["quality_bins"] = bins
         captions["quality_bins"] = (
-            f"Accuracy by confidence; intervals hold together at {settings.level:.0%}"
+            f"Accuracy by confidence; intervals hold together at {settings.percent}"
         )
         drawings["quality_reliability"] = _reliability(bins, settings)
         drawings |= _ranking(rows)
-        verdict += f". {_TRUE[judged(bins)]}"
+        findings.append(Calibration(judged(bins), *averages(bins), Measured(*error.values()), bins))
+        verdict += f". {_SAID[findings[-1].outcome]}"
         doubts += _certain_and_wrong(rows, settings)
     return Analysis(
         "quality",
@@ -161,7 +194,31 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         f"{verdict}.",
         values,
         tuple(doubts),
+        findings=tuple(findings),
     )
+
+
+def _beside_constant(
+    good: Goodness, rows: _Rows, worse: bool, suspicious: bool, settings: Settings
+) -> tuple[list[Finding], list[tuple]]:
+    """The finding beside the commonest class, and the rows of a table that tell of it."""
+    one, most = commonest(rows.labels)
+    gap = _against_constant(rows, one, settings.level)
+    name = rows.called(one)
+    outcome = Outcome.ONE_CLASS if most == 1 else _against(gap, worse, suspicious)
+    found: list[Finding] = [replace(good, outcome=outcome, commonest=name, constant=most)]
+    return found, [(f"always the commonest, {name}", most), ("accuracy minus that", *gap)]
+
+
+def _against(gap: tuple[float, float, float], worse: bool, suspicious: bool) -> Outcome:
+    """What the interval of the difference to a constant shows, and what stands against it."""
+    if gap[2] < 0:
+        return Outcome.WORSE
+    if gap[1] <= 0:
+        return Outcome.NOT_SHOWN_BETTER
+    if suspicious:
+        return Outcome.ALL_RIGHT
+    return Outcome.NOT_IN_ALL_GROUPS if worse else Outcome.BETTER
 
 
 def _against_constant(
@@ -186,7 +243,7 @@ def by_class(rows: _Rows, settings: Settings) -> pd.DataFrame:
         precision = float(rows.correct[answered].mean()) if answered.any() else math.nan
         right = int((of_class & answered).sum())
         f1 = 2 * right / int(counts[j] + answered.sum())
-        name = rows.name(int(j)).strip("'")
+        name = rows.name(int(j))
         found.append((name, int(counts[j]), int(answered.sum()), *recall, precision, f1))
     columns = ["class", "rows", "answers", "recall", "low", "high", "precision", "F1"]
     return pd.DataFrame(found, columns=columns)
@@ -196,7 +253,7 @@ def confusion(rows: _Rows) -> pd.DataFrame:
     """Counts by true class and answer, of the commonest classes; others are one column."""
     counts = np.bincount(rows.labels)
     kept = [int(j) for j in np.argsort(-counts, kind="stable")[:_CLASSES] if counts[j]]
-    names = [rows.name(j).strip("'") for j in kept]
+    names = [rows.name(j) for j in kept]
     found = {"true class": names}
     for j, name in zip(kept, names, strict=True):
         answered = rows.predicted == j
@@ -207,10 +264,10 @@ def confusion(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[str]:
+def _doubts(given: ModelPredictions, rows: _Rows) -> list[str]:
     """Where the model is no better than a constant, or says one thing only."""
     found = [text] if (text := no_better_than_constant(given)) else []
-    if rows.correct.all() and len(rows.correct) >= _MANY and len(np.unique(rows.labels)) > 1:
+    if all_right(given):
         found.append(
             f"all {len(rows.correct):,} answers are right: are the labels what is true, and not "
             "what the model said?"
@@ -218,19 +275,24 @@ def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[st
     said, labels = np.unique(rows.predicted), np.unique(rows.labels)
     if len(labels) == 1 and len(rows.labels) >= _MANY:
         found.append(
-            f"all labels are one class, {rows.name(int(labels[0]))}: of others nothing is known"
+            f"all labels are the same, {rows.called(int(labels[0]))}: of others nothing is known"
         )
     if len(said) == 1 and len(labels) > 1:
-        found.append(f"all predictions are one class, {rows.name(int(said[0]))}")
+        found.append(f"all predictions are the same, {rows.called(int(said[0]))}")
     elif never := [int(j) for j in labels if j not in said]:
-        names = ", ".join(rows.name(j) for j in never[:_NAMED]) + ", ..." * (len(never) > _NAMED)
+        names = ", ".join(rows.called(j) for j in never[:_NAMED]) + ", ..." * (len(never) > _NAMED)
         found.append(f"the model never answers {len(never)} of {len(labels)} classes: {names}")
+    return found
+
+
+def _worse_groups(rows: _Rows, settings: Settings) -> list[str]:
+    """A note of groups in which the model is right less often than their commonest class."""
     if rows.groups is None:
-        return found
+        return []
     worse = []
     names = np.unique(rows.groups)
     # A class is the commonest of a small group by chance: for all groups and classes together.
-    level = 1 - settings.alpha / (len(names) * len(labels))
+    level = 1 - settings.alpha / (len(names) * len(np.unique(rows.labels)))
     for name in names:
         of_group = rows.groups == name
         one, most = commonest(rows.labels[of_group])
@@ -238,13 +300,11 @@ def _doubts(given: ModelPredictions, rows: _Rows, settings: Settings) -> list[st
         if right < most and _against_constant(rows, one, level, of_group)[2] < 0:
             size = counted(of_group.sum(), "row")
             worse.append(f"{name} ({right:.3f} against {most:.3f}, {size})")
-    if worse:
-        shown = ", ".join(worse[:_NAMED]) + ", ..." * (len(worse) > _NAMED)
-        found.append(
-            f"in {len(worse)} of {len(names)} groups the model is right less often than the "
-            f"group's commonest class: {shown}"
-        )
-    return found
+    shown = ", ".join(worse[:_NAMED]) + ", ..." * (len(worse) > _NAMED)
+    return [
+        f"in {len(worse)} of {counted(len(names), 'group')} the model is right less often than the "
+        f"group's commonest class: {shown}"
+    ] * bool(worse)
 
 
 def _probabilistic(rows: _Rows) -> list[tuple]:
@@ -258,16 +318,30 @@ def _probabilistic(rows: _Rows) -> list[tuple]:
     truth[own] = 1
     brier = float(((rows.probabilities - truth) ** 2).sum(axis=1).mean())
     found: list[tuple] = [
-        ("log loss (NLL)", float(-rows.logarithms[own].mean())),
-        ("log loss of the classes' fractions", entropy),
-        ("Brier score (sum over classes)", brier),
-        ("Brier score of the classes' fractions", gini),
+        (_LOSS, float(-rows.logarithms[own].mean())),
+        (_LOSS_BESIDE, entropy),
+        (_BRIER, brier),
+        (_BRIER_BESIDE, gini),
     ]
     second = rows.labels == 1
     if k == 2 and second.any() and not second.all():
         score = rows.logarithms[:, 1] - rows.logarithms[:, 0]
-        found.append((f"area under the ROC curve, {rows.name(1)}", auc(score, second)))
+        found.append((f"area under the ROC curve, {rows.called(1)}", auc(score, second)))
     return found
+
+
+def _dearer(scored: dict[str, float]) -> list[str]:
+    """A note where the same fractions for every row would have cost less, on these rows."""
+    pairs = ((_LOSS, _LOSS_BESIDE), (_BRIER, _BRIER_BESIDE))
+    worse = [
+        f"{name.partition(' (')[0]} {scored[name]:.3f} against {scored[beside]:.3f}"
+        for name, beside in pairs
+        if scored[name] > scored[beside]
+    ]
+    return [
+        f"on these rows the probabilities are worse than the classes' fractions, given for every "
+        f"row: {', '.join(worse)} (less is better)"
+    ] * bool(worse)
 
 
 def _calibration(rows: _Rows, settings: Settings) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -284,7 +358,7 @@ def _reliability(bins: pd.DataFrame, settings: Settings) -> Drawing:
         lambda: figures.plot_reliability(bins),
         "Accuracy by confidence in bins, with intervals; on the diagonal confidence is true.",
         f"Accuracy by confidence, in at most {BINS} bins, with intervals that hold together at "
-        f"{settings.level:.0%}; below the diagonal the model is surer than it is right. Sizes show "
+        f"{settings.percent}; below the diagonal the model is surer than it is right. Sizes show "
         "numbers of rows.",
     )
 
@@ -300,7 +374,7 @@ def _ranking(rows: _Rows) -> dict[str, Drawing]:
         "quality_ranking": Drawing(
             lambda: figures.plot_ranking(second, score),
             "An ROC curve beside the diagonal of chance, and a curve of precision by recall.",
-            f"The class {rows.name(1)} at all thresholds of its probability: ROC curve, and "
+            f"The class {rows.name(1)!r} at all thresholds of its probability: ROC curve, and "
             "precision by recall. Dotted: an order by chance.",
         )
     }

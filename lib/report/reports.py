@@ -79,7 +79,7 @@ class Report:
         for name, title in ANALYSES.items():
             if name in self.analyses:
                 one = self.analyses[name]
-                lines += ["", f"{title}: done", f"  {one.verdict}"]
+                lines += ["", f"{one.title}: done", f"  {one.verdict}"]
                 lines += [f"  Note: {text}" for text in one.warnings]
                 lines += [f"  Next: {text}" for text in one.next_steps]
             else:

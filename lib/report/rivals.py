@@ -8,13 +8,20 @@ import pandas as pd
 from scipy import stats
 
 from lib.report.abstention import with_outcome
+from lib.report.findings import Measured, Outcome, Rivalry, winner
 from lib.report.predictions import ModelPredictions
-from lib.report.types import ANALYSES, Analysis, Settings, mean_of
+from lib.report.types import Analysis, Settings, mean_of
 from lib.suitability.equivalence import _holm
+from lib.suitability.labels import clopper_pearson
 
 Array = npt.NDArray[Any]
 
 _NAMED = 5  # models that the verdict names; the table has all
+_DECIDED = {
+    Outcome.AHEAD: "the reported model is better",
+    Outcome.BEHIND: "the other is better",
+    Outcome.UNDECIDED: "not decided",
+}
 
 
 def never_abstain(given: ModelPredictions) -> bool:
@@ -64,12 +71,15 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         better, worse = int((correct & ~other).sum()), int((~correct & other).sum())
         level = 1 - settings.alpha / (len(others) if clusters is not None else 1)
         difference = mean_of(correct.astype(float) - other, (-1.0, 1.0), level, clusters)
+        if clusters is None:
+            difference = _with_exact(difference, better, worse, len(correct), settings.alpha)
         found.append((name, float(other.mean()), *difference, better, worse))
         p_values.append(exact_p(better, worse))
     columns = ["model", "its accuracy", "difference", "low", "high"]
     columns += ["only the reported one right", "only it right"]
     table = pd.DataFrame(found, columns=columns)
-    table["decided"] = _decided(table, p_values, clusters is not None, settings)
+    outcomes = _outcomes(table, p_values, clusters is not None, settings)
+    table["decided"] = [_DECIDED[outcome] for outcome in outcomes]
     if clusters is None:
         table["p-value (exact, Holm)"] = _holm(np.array(p_values))
     texts = []
@@ -87,7 +97,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
     return Analysis(
         "comparison",
-        ANALYSES["comparison"],
+        "Comparison with other models",
         {"comparison": table},
         {"comparison": caption},
         {},
@@ -98,19 +108,38 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             "difference_low": float(first["low"]),
             "difference_high": float(first["high"]),
         },
-        (),
+        findings=(
+            Rivalry(
+                outcomes[0],
+                Measured(*(float(first[name]) for name in ("difference", "low", "high"))),
+                str(first["model"]),
+                len(table) - 1,
+            ),
+        ),
     )
 
 
-def _decided(
+def _with_exact(
+    found: tuple[float, float, float], better: int, worse: int, rows: int, alpha: float
+) -> tuple[float, float, float]:
+    """An interval that holds zero also where McNemar's exact test does not reject it."""
+    value, low, high = found
+    if (apart := better + worse) == 0:
+        return found
+    least, most = clopper_pearson(better, apart, alpha / 2)
+    scale = apart / rows
+    return value, min(low, (2 * least - 1) * scale), max(high, (2 * most - 1) * scale)
+
+
+def _outcomes(
     table: pd.DataFrame, p_values: list[float], clustered: bool, settings: Settings
-) -> list[str]:
-    """Which of two is better, at the level of the settings for all models together."""
+) -> list[Outcome]:
+    """Which of two is better, at the level of the settings for all models together.
+
+    Rows that are independent must pass both: the test, and the interval that stands beside it.
+    """
+    found = [winner(ends) for ends in table[["low", "high"]].to_numpy()]
     if clustered:
-        sure = ((table["low"] > 0) | (table["high"] < 0)).to_numpy()
-    else:
-        sure = _holm(np.array(p_values)) <= settings.alpha
-    return [
-        ("the reported model is better" if d > 0 else "the other is better") if s else "not decided"
-        for d, s in zip(table["difference"], sure, strict=True)
-    ]
+        return found
+    sure = _holm(np.array(p_values)) <= settings.alpha
+    return [one if s else Outcome.UNDECIDED for one, s in zip(found, sure, strict=True)]

@@ -9,9 +9,10 @@ import pandas as pd
 from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
+from lib.report.findings import Abstention, Measured, Outcome
 from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
-from lib.report.quality import no_better_than_constant
+from lib.report.quality import all_right, no_better_than_constant
 from lib.report.types import (
     ANALYSES,
     FINE,
@@ -29,6 +30,11 @@ from lib.ties import first_smallest
 _BY_GROUP = (
     "Accuracy by group, with intervals that hold all together; and, as seen on these rows, how "
     "often the model answers above the guaranteed threshold, and how accurate it is there"
+)
+_BY_SCORE = (
+    "Acceptance scores: AURC, accuracy-normalized score, coverage at target (plug-in: seen on "
+    "these rows, promised for no others), and the largest coverage at which the target is "
+    "guaranteed, by answering above the score given"
 )
 _DRAWS = 25  # of one row a cluster
 _FEW_WRONG = 30  # below it too few normal intervals of areas hold: see lib.selective.estimate
@@ -70,20 +76,17 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         areas[["guaranteed coverage", "guaranteed above"]] = 0.0, math.nan
         doubts.append(f"nothing is promised: {constant}")
     summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
-    if not labelled.all():
-        doubts.append(
-            f"labels are known of {len(correct):,} of {counted(len(labelled), 'test row')} only: "
-            "these must be a random sample"
-        )
-    if (fewest := min(wrong, len(correct) - wrong)) < _FEW_WRONG:
-        kind = "wrong" if wrong == fewest else "right"
-        one = f"{('no', 'one')[fewest > 0]} prediction is"
-        few = f"only {fewest} predictions are" if fewest > 1 else one
-        doubts.append(
-            f"{few} {kind}: areas are then skewed, and their normal intervals hold too seldom"
-        )
+    doubts += _few(len(labelled), len(correct), wrong)
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
+    promised = float(chosen["guaranteed coverage"])
+    finding = Abstention(
+        _outcome(constant, low, promised, all_right(given), settings),
+        Measured(accuracy, low, high),
+        promised,
+        str(chosen["score"]),
+        float(chosen["guaranteed above"]),
+    )
     by_group = {}
     if given.has("test_groups"):
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
@@ -97,9 +100,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         {
             **dict.fromkeys(by_group, _BY_GROUP),
             "selective": "Accuracy on the labelled test rows",
-            "selective_scores": "Acceptance scores: AURC, accuracy-normalized score, coverage "
-            "at target (plug-in: seen on these rows, promised for no others), and the largest "
-            "coverage at which the target is guaranteed, by answering above the score given",
+            "selective_scores": _BY_SCORE,
         },
         {
             "selective": Drawing(
@@ -109,12 +110,8 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
                 "coverage allows, and the target (dotted).",
             )
         },
-        f"The accuracy is {accuracy:.3f} ({low:.3f} to {high:.3f})"
-        + (
-            ". Nothing is promised: it is no better than that of a constant"
-            if constant
-            else _reached(accuracy, low, best, chosen, settings)
-        ),
+        f"The accuracy is {accuracy:.3f} ({settings.percent} interval {low:.3f} to {high:.3f})"
+        + _reached(finding, best, settings),
         {
             "accuracy": accuracy,
             "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
@@ -124,7 +121,37 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         },
         tuple(doubts),
         _steps(len(correct), wrong, settings),
+        (finding,),
     )
+
+
+def _few(rows: int, labelled: int, wrong: int) -> list[str]:
+    """What to note of few labels, or few predictions of a kind."""
+    found = []
+    if labelled < rows:
+        found.append(
+            f"labels are known of {labelled:,} of {counted(rows, 'test row')} only: these must be "
+            "a random sample"
+        )
+    if (fewest := min(wrong, labelled - wrong)) < _FEW_WRONG:
+        kind = "wrong" if wrong == fewest else "right"
+        one = f"{('no', 'one')[fewest > 0]} prediction is"
+        few = f"only {fewest} predictions are" if fewest > 1 else one
+        found.append(
+            f"{few} {kind}: areas are then skewed, and their normal intervals hold too seldom"
+        )
+    return found
+
+
+def _outcome(
+    constant: str, low: float, promised: float, suspicious: bool, settings: Settings
+) -> Outcome:
+    """When the model may answer."""
+    if constant:
+        return Outcome.UNCHECKED
+    if low >= settings.target:
+        return Outcome.ALWAYS_IF if suspicious else Outcome.ALWAYS
+    return Outcome.WHERE_SURE if promised > 0 else Outcome.NO_PROMISE
 
 
 def _scores(
@@ -272,7 +299,7 @@ def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _threshold(value: float) -> str:
+def threshold_text(value: float) -> str:
     """With three digits, or more where it is close to 1, as it is for models that are too sure."""
     for digits in range(3, 18):
         text = f"{value:.{digits}g}"
@@ -281,21 +308,22 @@ def _threshold(value: float) -> str:
     return text
 
 
-def _reached(
-    accuracy: float, low: float, best: pd.Series, chosen: pd.Series, settings: Settings
-) -> str:
+def _reached(found: Abstention, best: pd.Series, settings: Settings) -> str:
     """What abstention is sure to reach, and what the plug-in says beside it."""
     target = f"{settings.target:g}"
-    if low >= settings.target:
-        return f", which is above the target of {target} already: no abstention is needed."
+    if found.outcome is Outcome.UNCHECKED:
+        return ". Nothing is promised: it is no better than that of a constant."
+    if found.outcome is Outcome.ALWAYS or found.outcome is Outcome.ALWAYS_IF:
+        doubt = ", if the labels are true" * (found.outcome is Outcome.ALWAYS_IF)
+        return f": all above the target of {target}{doubt}, so that no abstention is needed."
     text = ""
-    if accuracy >= settings.target:
-        text = f", which is above the target of {target}, though the interval reaches below it"
-    promised, seen = chosen["guaranteed coverage"], best["coverage at target"]
-    if promised > 0:
+    if found.accuracy.value >= settings.target:
+        text = f", which reaches the target of {target}, though the interval begins below it"
+    seen = best["coverage at target"]
+    if found.outcome is Outcome.WHERE_SURE:
         text += (
-            f". Answering the surest {promised:.1%} (by {chosen['score']}, above about "
-            f"{_threshold(chosen['guaranteed above'])}) makes it at least {target} with a "
+            f". Answering the surest {found.share:.1%} (by {found.score}, above about "
+            f"{threshold_text(found.threshold)}) makes it at least {target} with a "
             f"confidence of {settings.level:g}, on data like the test rows"
         )
     else:

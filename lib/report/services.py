@@ -21,6 +21,7 @@ from lib.counterfactual.estimate import Estimate, counterfactual_difference, est
 from lib.counterfactual.metrics import selective_score
 from lib.report.abstention import KNOWN_CLIP, estimate_with_known, never_answered, recalibrated
 from lib.report.collect import about
+from lib.report.findings import Measured, Outcome, Rivalry
 from lib.report.predictions import ModelPredictions
 from lib.report.row_order import in_own_order
 from lib.report.types import ANALYSES, HOPELESS, Analysis, Settings, check
@@ -30,6 +31,7 @@ NEEDS = ("test_features", "test_scores", "test_abstained", "other_scores", "othe
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
+_OUTCOMES = {"choose A": Outcome.AHEAD, "choose B": Outcome.BEHIND, "undecided": Outcome.UNDECIDED}
 _SMALLEST = 20  # rows that a trial must have
 _FEW_NEVER = 0.02  # fraction of the points below which a rule hardly matters
 _FEW_ANSWERS = 30  # below, models that are fitted to them say little
@@ -162,6 +164,13 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         f"Decision: {found.decision}. {found.reason}",
         {"difference": found.difference.value, "difference_low": low, "difference_high": high},
         found.warnings,
+        findings=(
+            Rivalry(
+                _OUTCOMES[found.decision],
+                Measured(found.difference.value, low, high),
+                of_scores=True,
+            ),
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from collections.abc import Mapping
 from html import escape
 from numbers import Number
@@ -10,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from lib.plot import svg_bytes
 from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 from lib.report.verdicts import ALWAYS, QUESTIONS, SIGNS, Verdict, verdicts
 
+_WRITTEN = re.compile(r"(?:< |> )?-?\d[\d,.]*(?:e[+-]?\d+)?|nan|-?inf")  # a number in a text
 _ROWS = 200  # of a table; the folder of an export has all
 _OPEN = 12  # rows of a table that is not folded
 _WIDE = 8  # columns of a table that has a line for itself
+_BROAD = 72  # letters, with 2 more a column for its margins, that half a line has room for
 _WIDTH = 5.4  # inches of a figure: its words are readable on a phone and no giants on a screen
 #: What would answer a question that always stands on the page.
 _MISSING = {
@@ -139,11 +141,27 @@ def _folded(name: str, caption: str, table: pd.DataFrame, first: bool) -> str:
         *("quality_classes", "quality_confusion", "selective_groups", "comparison"),
     )
     small = max(len(table), len(table.columns)) <= _OPEN
-    wide = ' class="wide"' * (len(table.columns) > _WIDE)
+    shaded = name.endswith("_confusion")
+    wide = ' class="wide"' * (len(table.columns) > _WIDE or _letters(table, shaded) > _BROAD)
     return (
         f"<details{wide}{' open' * (wanted and small)}><summary>{escape(caption)}</summary>"
-        f"{_table(table, name.endswith('_confusion'))}</details>"
+        f"{_table(table, shaded)}</details>"
     )
+
+
+def _head(name: Any, shaded: bool) -> str:
+    """A column's name in words; that of a class stays as it is."""
+    return str(name) if shaded else str(name).replace("_", " ")
+
+
+def _letters(table: pd.DataFrame, shaded: bool) -> int:
+    """How wide a table is, whose heads are broken between words, and its cells hardly."""
+    widths = []
+    for name in table:
+        head = max(map(len, _head(name, shaded).split(" ")))
+        cells = [len(_cell(value)) for value in table[name].head(_ROWS)]
+        widths.append(2 + max(head, *cells, 0))
+    return sum(widths)
 
 
 def _sentence(text: str) -> str:
@@ -187,16 +205,15 @@ def _figure(name: str, drawing: Drawing) -> str:
 def _table(table: pd.DataFrame, shaded: bool = False) -> str:
     """A table as it is; `shaded` are counts by row, the darker the larger a part of its row."""
     head = ""
-    for name in table:
-        kind = ' class="number"' * bool(is_numeric_dtype(table[name]))
-        head += f"<th{kind}>{escape(str(name))}</th>"
+    for place, name in enumerate(table):
+        kind = ' class="number"' * _of_numbers(table[name], place > 0)
+        head += f"<th{kind}>{escape(_head(name, shaded))}</th>"
     lines = []
     for row in table.head(_ROWS).itertuples(index=False):
         total = sum(row[1:]) if shaded else 0
         cells = []
         for place, value in enumerate(row):
-            number = isinstance(value, Number) and not isinstance(value, bool)
-            kind = ' class="number"' * number
+            kind = ' class="number"' * _is_number(value, place > 0)
             if shaded and place and value:
                 part = round(45 * value / total)
                 kind += f' style="--part: {part}%"'
@@ -207,9 +224,24 @@ def _table(table: pd.DataFrame, shaded: bool = False) -> str:
     return f'<div class="table" tabindex="0"><table>{body}</table></div>{more}'
 
 
+def _is_number(value: Any, written: bool) -> bool:
+    """Whether a cell is a number, which p-values are also where they are `written` out."""
+    if isinstance(value, str):
+        return written and _WRITTEN.fullmatch(value) is not None
+    return isinstance(value, Number) and not isinstance(value, bool | np.bool_)
+
+
+def _of_numbers(column: pd.Series, written: bool) -> bool:
+    return len(column) > 0 and all(_is_number(value, written) for value in column)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return "" if math.isnan(value) else _number(float(value))
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
     return "" if value is None else str(value)
 
 

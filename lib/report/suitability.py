@@ -11,6 +11,7 @@ from lib.check import as_number
 from lib.report import figures
 from lib.report import suitability_numbers as numbers
 from lib.report.collect import about
+from lib.report.findings import Measured, Outcome, Transfer
 from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
 from lib.report.types import (
@@ -100,16 +101,41 @@ class SuitabilityReport:
     source: str = ""
 
     @property
+    def outcome(self) -> Outcome:
+        """The decision: by labels of both data where they are there, else by the estimates."""
+        if self.suitable_by_labels is None:
+            return self._estimated
+        if self.unsuitable_by_labels:
+            return Outcome.UNSUITABLE
+        return Outcome.SUITABLE if self.suitable_by_labels else Outcome.INCONCLUSIVE
+
+    @property
+    def _estimated(self) -> Outcome:
+        """What the estimates alone decide."""
+        if not self.decision.suitable:
+            return Outcome.INCONCLUSIVE
+        return Outcome.UNCONFIRMED if self.moved["moved"].any() else Outcome.SUITABLE_IF
+
+    @property
+    def finding(self) -> Transfer:
+        """The outcome with the accuracies that it rests on."""
+        by_labels = self.suitable_by_labels is not None
+        item = "accuracy on labelled {} rows" if by_labels else "estimated {} accuracy"
+        rows = self.summary.set_index("item")[["value", "low", "high"]]
+        ends = [Measured(*map(float, rows.loc[item.format(part)])) for part in numbers.COMPARED]
+        return Transfer(self.outcome, *ends, by_labels)
+
+    @property
     def verdict(self) -> str:
         """The decision in plain words: by labels of both data where they are there."""
         if self.suitable_by_labels is None:
             return self._by_estimates + self._doubt
         worse, not_so = _words(self.decision.margin)
         level = f"at level {self.decision.alpha:g}"
-        if self.unsuitable_by_labels:
+        if self.outcome is Outcome.UNSUITABLE:
             found = f"UNSUITABLE by the labelled user rows: they show, {level}, that on user data "
             found += f"the model is {not_so} test data"
-        elif self.suitable_by_labels:
+        elif self.outcome is Outcome.SUITABLE:
             found = f"SUITABLE by the labelled user rows: they show, {level}, that on user data "
             found += f"the model is {worse} test data"
         else:
@@ -140,13 +166,13 @@ class SuitabilityReport:
             f"{found.estimated_test_accuracy:.3f} on test data, {p_text(found.p_value)} at "
             f"alpha = {found.alpha:g}"
         )
-        if not found.suitable:
+        if self._estimated is Outcome.INCONCLUSIVE:
             return (
                 f"INCONCLUSIVE: it is not shown that on user data the model is {worse} test "
                 f"data ({numbers})."
             )
         sure = "SUITABLE, if the estimates hold there"
-        if self._shift:
+        if self._estimated is Outcome.UNCONFIRMED:
             sure = "UNCONFIRMED: by the estimates alone SUITABLE"
         return f"{sure}: on user data the model is {worse} test data ({numbers})."
 
@@ -269,7 +295,7 @@ def suitability_report(
             *decision.notes,
             *numbers.beyond(outside),
             *doubts,
-            *numbers.weak(decision, chance, required, power, unreachable, against),
+            *numbers.weak(decision, chance, required, power, unreachable, by_labels, against),
         ),
         level=numbers.level(alpha),
         source=given.source,
@@ -324,7 +350,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             "suitability_moved": Drawing(
                 lambda: figures.plot_moved(found.moved),
                 "A bar for each signal: how far its mean on user data is from that on test data.",
-                "How far the mean of each signal has moved, user minus test data; coloured: moved "
+                "How far the mean of each signal has moved, user minus test data; colored: moved "
                 "by Holm's correction for all signals.",
             ),
             "suitability_tipping": Drawing(
@@ -334,7 +360,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
                 "By how much the paper's estimator overstated the accuracy on user data, beyond "
                 f"what it did on test data, in {len(FMOW_ERRORS)} folds and models of "
                 "FMoW out of distribution; the line: the overstatement of "
-                f"{found.tipping:+.3f} at which this decision turns.",
+                f"{found.tipping:+.3f} at which the decision by the estimates turns.",
             ),
         },
         found.verdict,
@@ -345,6 +371,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         },
         tuple(doubts),
         _suitability_steps(given, found, settings),
+        (found.finding,),
     )
 
 

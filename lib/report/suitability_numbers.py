@@ -332,6 +332,7 @@ def weak(
     required: int | None,
     power: float,
     unreachable: str,
+    by_labels: bool | None,
     against: bool | None,
 ) -> Iterator[str]:
     """What stands against a decision, or against its lack."""
@@ -344,6 +345,8 @@ def weak(
     elif required is None:
         yield f"no number of user rows is enough for a power of {power:g}: {unreachable}"
     if decision.suitable:
+        return
+    if by_labels:  # what the estimates cannot decide is decided
         return
     if not against:
         yield "INCONCLUSIVE is not unsuitable: it is not shown either that the drop is too large"

@@ -14,6 +14,7 @@ from scipy import special, stats
 from lib import counterfactual, selective
 from lib.bounds import mean_interval
 from lib.check import as_integer, as_number, check_delta, require_choice, require_number
+from lib.report.findings import Finding
 from lib.report.predictions import ModelPredictions
 from lib.suitability.labels import clopper_pearson
 
@@ -66,8 +67,10 @@ class Analysis:
 
     Attributes
     ----------
-    name, title : str
+    name : str
         Of :data:`ANALYSES`.
+    title : str
+        As there, or what fits this file better.
     tables : dict of str to pandas.DataFrame
         By name.
     captions : dict of str to str
@@ -82,6 +85,8 @@ class Analysis:
         What to note.
     next_steps : tuple of str
         What to collect to know more, with numbers; empty where nothing is open.
+    findings : tuple of lib.report.findings.Finding
+        What was found, as values: one for each question that the analysis answers.
     """
 
     name: str
@@ -93,6 +98,7 @@ class Analysis:
     values: dict[str, float]
     warnings: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,11 @@ class Settings:
     def level(self) -> float:
         """Of intervals: 1 - alpha."""
         return 1 - self.alpha
+
+    @property
+    def percent(self) -> str:
+        """The level in percent, with all its digits."""
+        return f"{100 * self.level:.10g}%"
 
 
 def table(rows: list[tuple], columns: list[str]) -> pd.DataFrame:

@@ -19,6 +19,7 @@ Those of this package begin so:
 >>> config = TrainingConfig(model, epsilon=8.0, steps=20, batch_size=50, seed=1)
 """
 
+from lib.extras import TRAINING as _needed  # noqa: F401
 from lib.training.canaries import OpacusCanaries, train_audited
 from lib.training.config import Augmentation, Plan, TrainingConfig, TrainingData, plan
 from lib.training.fixmatch import FixMatch, train_fixmatch

@@ -197,9 +197,6 @@ def test_what_trainers_and_pipelines_write(tmp_path):
     np.save(tmp_path / "own.npy", ONE[:, None])
     with pytest.raises(ValueError, match=r"savez\('my.npz', probabilities=p, labels=y\)"):
         read_predictions(tmp_path / "own.npy")
-    pd.DataFrame({"y_true": SECOND, "y_prob": ONE}).to_json(tmp_path / "own.json")
-    with pytest.raises(ValueError, match="orient='records'"):
-        read_predictions(tmp_path / "own.json")
 
 
 # --- rows that belong together, columns that are no models ----------------------------------------
@@ -247,7 +244,7 @@ def test_a_label_found_by_its_cells_names_the_classes():
 
 def test_labels_of_one_class_are_doubted():
     frame = pd.DataFrame({"label": ["cat"] * N, "p_cat": ONE, "p_dog": 1 - ONE})
-    assert any("all labels are one class, 'cat'" in text for text in doubts(frame))
+    assert any("all labels are the same, 'cat'" in text for text in doubts(frame))
 
 
 # --- what --map says ------------------------------------------------------------------------------

@@ -40,16 +40,16 @@ def test_numbers_are_scikit_learns(k):
     rows, y = items(found), given.test_labels
     p, said = special.softmax(given.test_logits, axis=1), given.test_logits.argmax(axis=1)
     assert rows["accuracy"] == metrics.accuracy_score(y, said)
-    assert rows["log loss (NLL)"] == pytest.approx(metrics.log_loss(y, p, labels=range(k)))
+    assert rows["log loss (NLL, nats)"] == pytest.approx(metrics.log_loss(y, p, labels=range(k)))
     brier = metrics.brier_score_loss(y, p, labels=range(k), scale_by_half=False)
     assert rows["Brier score (sum over classes)"] == pytest.approx(brier)
     base = np.tile(np.bincount(y, minlength=k) / len(y), (len(y), 1))
     constant = metrics.log_loss(y, base, labels=range(k))
-    assert rows["log loss of the classes' fractions"] == pytest.approx(constant)
+    assert rows["log loss of the classes' fractions (nats)"] == pytest.approx(constant)
     constant = metrics.brier_score_loss(y, base, labels=range(k), scale_by_half=False)
     assert rows["Brier score of the classes' fractions"] == pytest.approx(constant)
     if k == 2:
-        auc = rows["area under the ROC curve, 1"]
+        auc = rows["area under the ROC curve, class 1"]
         assert auc == pytest.approx(metrics.roc_auc_score(y, p[:, 1]))
     by_class = found.tables["quality_classes"].set_index("class")
     recall = metrics.recall_score(y, said, average=None)
@@ -84,13 +84,29 @@ def test_one_class_and_certain_errors_are_named():
     labels = np.arange(n) % 3
     one = ModelPredictions(test_logits=np.tile([3.0, 0.0, 0.0], (n, 1)), test_labels=labels)
     said = run_analysis("quality", one, SETTINGS).warnings
-    assert "all predictions are one class, 0" in said
+    assert "all predictions are the same, class 0" in said
     sure = np.where(np.arange(n) % 10 == 0, (labels + 1) % 3, labels)
     given = ModelPredictions(test_logits=50.0 * np.eye(3)[sure], test_labels=labels)
-    (said,) = run_analysis("quality", given, SETTINGS).warnings
+    *_, said = run_analysis("quality", given, SETTINGS).warnings
     assert said.startswith("certain and wrong: of 300 answers")
     assert said.endswith("30 are wrong")
     assert run_analysis("quality", made(), SETTINGS).warnings == ()
+
+
+def test_probabilities_worse_than_fractions_are_named():
+    """Right more often than a constant, and so sure where it is wrong that fractions cost less."""
+    given = made(k=2)
+    for times, named in ((1.0, False), (30.0, True)):
+        louder = ModelPredictions(
+            test_logits=times * given.test_logits, test_labels=given.test_labels
+        )
+        found = run_analysis("quality", louder, SETTINGS)
+        notes = [text for text in found.warnings if text.startswith("on these rows the prob")]
+        assert bool(notes) == named
+        if named:
+            rows = items(found)
+            assert f"log loss {rows['log loss (NLL, nats)']:.3f} against" in notes[0]
+            assert "Brier" not in notes[0]
 
 
 def test_groups_that_are_worse_than_their_constant_are_named():
@@ -228,7 +244,7 @@ def test_the_published_example_is_recomputed_by_scikit_learn(published):
     p, rows = special.softmax(logits, axis=1), items(found["quality"])
     said = p.argmax(axis=1)
     assert found["quality"].values["quality_accuracy"] == metrics.accuracy_score(y, said)
-    assert rows["log loss (NLL)"] == pytest.approx(metrics.log_loss(y, p))
+    assert rows["log loss (NLL, nats)"] == pytest.approx(metrics.log_loss(y, p))
     brier = metrics.brier_score_loss(y, p, scale_by_half=False)
     assert rows["Brier score (sum over classes)"] == pytest.approx(brier)
     scores = [arrays["member_scores"], arrays["nonmember_scores"]]
