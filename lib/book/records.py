@@ -107,10 +107,10 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
         If it ran on other data than it was to: the record of those would be lost.
     """
     asked, used = (given.get("dataset") for given in (executed.parameters, executed.used))
-    if used not in (None, asked):
+    if None not in (used, asked) and used != asked:
         raise ValueError(
-            f"{name or executed.chapter} is not recorded: it ran on {used!r}, since {asked!r} is not"
-            " here; set COMPANION_DATA to where that is, or connect to the network"
+            f"{name or executed.chapter} is not recorded: it ran on {used!r}, since {asked!r} is"
+            " not here; set COMPANION_DATA to where that is, or connect to the network"
         )
     record = {name: getattr(executed, name) for name in _FIELDS - {"figures", "commit"}}
     record["commit"] = git_output(book.parent, "rev-parse", "HEAD")

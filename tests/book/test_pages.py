@@ -21,7 +21,6 @@ from lib.book.execute import (
     PARAMETERS_MIME,
     TABLE_MIME,
     USED_MIME,
-    USED_MIME,
     VALUE_MIME,
     VERDICT_MIME,
     Executed,
