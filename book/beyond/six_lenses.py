@@ -14,7 +14,8 @@
 # ```
 #
 # Each row is an attack: what it shows, what it could have shown at most, and what is proven, for a
-# record and for a label. In the middle, the same audit where most of the noise is missing.
+# record and for a label. *One run* is the audit from inside; *broken* is the same where most of the
+# noise is missing.
 #
 # **Do this.**
 # - Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your own data.

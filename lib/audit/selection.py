@@ -170,10 +170,10 @@ def union_lower_bound(
     `fixed`.
 
     To pay for the thresholds on the frontier alone (the corners of the least concave curve above
-    the ROC curve, about ten to forty) gives a larger bound and is not enough: the scores choose
-    them, and the best bound is always at one of them.  jax_privacy's default does so.  Where every
-    threshold reaches the truth, such bounds at 95% were above it in 6.5% of 10,000 simulated
-    audits of 2,500 scores, and in 7.6% of one-run audits of 5,000 guesses
+    the ROC curve, about ten to forty) gives a larger bound, and is not enough: the scores choose
+    them, where chance favors the attack.  jax_privacy's default does so.  Where every threshold
+    reaches the truth, such bounds at 95% were above it in 6.5% of 10,000 simulated audits of 2,500
+    scores of each kind, and in 7.6% of one-run audits of 5,000 guesses
     (``tests/audit/test_jax_privacy.py``); the bound here was in 0.05%.
 
     Examples

@@ -100,7 +100,18 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
     """Store an execution as the recorded run of its chapter and profile.
 
     `name` is that of its parameter file, if that is not the chapter's.
+
+    Raises
+    ------
+    ValueError
+        If it ran on other data than it was to: the record of those would be lost.
     """
+    asked, used = (given.get("dataset") for given in (executed.parameters, executed.used))
+    if None not in (used, asked) and used != asked:
+        raise ValueError(
+            f"{name or executed.chapter} is not recorded: it ran on {used!r}, since {asked!r} is"
+            " not here; set COMPANION_DATA to where that is, or connect to the network"
+        )
     record = {name: getattr(executed, name) for name in _FIELDS - {"figures", "commit"}}
     record["commit"] = git_output(book.parent, "rev-parse", "HEAD")
     infinite = (math.inf, -math.inf)  # which JSON has no numbers for

@@ -213,6 +213,13 @@ def test_infinite_values_are_recorded_as_words_and_read_as_numbers(book):
     assert read_records(book, "one")["standard.more"]["values"] == {"a": math.inf, "b": 0.5}
 
 
+def test_a_run_on_other_data_takes_no_place_in_the_records(book):
+    before = read_records(book, "one")
+    with pytest.raises(ValueError, match=r"one is not recorded: it ran on 'digits', since 'photo"):
+        record_of(book, {USED_MIME: {"dataset": "digits"}}, dataset="photographs")
+    assert read_records(book, "one") == before
+
+
 def test_a_claim_that_is_newer_than_what_a_record_kept_stands_on_the_page(book):
     claims = {i: claim(i) for i in "AB"}
     record_of(book, verdict(claims["A"], 0.5), note("Kept."))
