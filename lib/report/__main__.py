@@ -4,17 +4,13 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib
-
-from lib.data.untrusted import printable
-from lib.report import Settings, example_predictions, explain, read_predictions, run_report
-from lib.report.exports import require_exportable
 from lib.report.naming import MAPPED
-from lib.report.tables import ReadingError
 
 
 def _program() -> tuple[str, ...]:
@@ -25,22 +21,29 @@ def _program() -> tuple[str, ...]:
 
 def _parser() -> argparse.ArgumentParser:
     """Of the command."""
-    default = Settings()
     parser = argparse.ArgumentParser(
-        " ".join(_program()), description="Every analysis that a file of predictions allows."
+        " ".join(_program()),
+        description="Every analysis that a file of predictions allows.",
+        argument_default=argparse.SUPPRESS,  # what is not given is as lib.report.Settings has it
     )
     parser.add_argument(
         "file",
         nargs="?",
+        default=None,
         help="CSV, TSV, JSON lines, NPZ, NPY, Parquet or Feather; see lib.report.read_predictions",
     )
     parser.add_argument(
-        "--out", help="folder for tables (CSV) and figures (SVG), or one file that ends in .html"
+        "--out",
+        default=None,
+        help="folder for tables (CSV) and figures (SVG), or one file that ends in .html",
     )
-    parser.add_argument("--check", action="store_true", help="only say what is possible")
+    parser.add_argument(
+        "--check", action="store_true", default=False, help="only say what is possible"
+    )
     parser.add_argument(
         "--example",
         action="store_true",
+        default=False,
         help="write an example to the file, and stop; without a file, report on example.npz",
     )
     parser.add_argument(
@@ -52,15 +55,14 @@ def _parser() -> argparse.ArgumentParser:
         f"{', '.join(MAPPED)}",
     )
     for name in ("alpha", "margin", "target", "delta"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(default, name))
-    parser.add_argument("--learner", default=default.learner)
+        parser.add_argument(f"--{name}", type=float)
+    parser.add_argument("--learner")
     parser.add_argument(
         "--audit-design",
-        default=default.audit_design,
         help="how membership scores came about: 'one run' (a fair coin decided for every point) or "
         "'independent' (a training each)",
     )
-    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument("--seed", type=int)
     return parser
 
 
@@ -68,22 +70,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 1 if the file allows no analysis, 2 if it or an option is not allowed."""
     said = list(sys.argv[1:] if arguments is None else arguments)
     given = vars(_parser().parse_args(said))
+    # Here, and not above: they take longer than --help may.
+    from lib.data.untrusted import printable
+    from lib.report import example_predictions, explain, read_predictions, run_report
+    from lib.report.exports import require_exportable
+    from lib.report.tables import ReadingError
+
     path, out, pairs = given.pop("file"), given.pop("out"), given.pop("map")
     check, example = given.pop("check"), given.pop("example")
     try:
         if path is None and not example:
             raise ValueError("a file must be given, or --example")
         if example and path is None:
-            path = str(example_predictions("example.npz", seed=given["seed"]))
+            path = str(example_predictions("example.npz", seed=given.get("seed", 0)))
             print(f"An example is written to {path}. What follows is of:")
             print(f"{' '.join(_program())} {path}{f' --out {printable(out)}' if out else ''}\n")
         elif example:
             kind = Path(path).suffix.lower().removeprefix(".")
-            print(printable(example_predictions(path, kind, seed=given["seed"])))
+            print(printable(example_predictions(path, kind, seed=given.get("seed", 0))))
             return 0
         if out is not None:  # before any work
             require_exportable(Path(out))
-        predictions = read_predictions(path, as_mapping(pairs))
+        with told_if_slow(f"reading {printable(path)}"):
+            predictions = read_predictions(path, as_mapping(pairs))
         if check:
             for text in predictions.reading:
                 print(f"read: {text}")
@@ -91,15 +100,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in table.itertuples():
                 print(f"{row.analysis}: {'possible' if row.possible else row.reason}")
             return 0 if table["possible"].any() else 1
-        matplotlib.use("svg")  # no screen is needed
         report = run_report(predictions, progress=sys.stderr.isatty(), **given)
         command = shlex.join([*_program(), *said])
         report = replace(report, facts=report.facts | {"Command": printable(command)})
         print(report)
         if out is not None:
+            import matplotlib  # here: a report in words needs none
+
+            matplotlib.use("svg")  # no screen is needed
             print()
-            for written in report.export(out):
-                print(printable(written))
+            with told_if_slow("drawing and writing"):
+                files = report.export(out)
+            print("\n".join(map(printable, files)))
     except ReadingError as error:
         print(f"error: {printable(path)}: {error.lines[0]}", file=sys.stderr)
         for line in error.lines[1:]:
@@ -109,6 +121,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {printable(error)}", file=sys.stderr)
         return 2
     return 0 if report.analyses else 1
+
+
+@contextmanager
+def told_if_slow(what: str, after: float = 2.0) -> Iterator[None]:
+    """On a terminal, say what takes longer than so many seconds."""
+    say = threading.Timer(after, print, (f"{what} ...",), {"file": sys.stderr, "flush": True})
+    say.daemon = True
+    if sys.stderr.isatty():
+        say.start()
+    try:
+        yield
+    finally:
+        say.cancel()
 
 
 def as_mapping(pairs: Sequence[str]) -> dict[str, str] | None:

@@ -1,21 +1,27 @@
-"""Figures of a report on a user's own model."""
+"""Figures of a report on a user's own model.
+
+Each imports Matplotlib when it is drawn: that takes time, which a report in words saves.
+"""
+
+from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from sklearn import metrics
 
 from lib.audit import privacy_region
-from lib.plot import COLOURS, new_figure
 from lib.report.verdicts import INKS, SIGNS, Verdict
 from lib.selective import AccuracyCoverage, accuracy_bound
 from lib.suitability.tipping import FMOW_ERRORS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _LINES = ("-", "--", ":", "-.")
 _MOST = 400  # points of a curve: more than a screen resolves
@@ -23,6 +29,8 @@ _MOST = 400  # points of a curve: more than a screen resolves
 
 def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure:
     """Draw selective accuracy against coverage, with the bound that the accuracy allows."""
+    from lib.plot import COLOURS, new_figure
+
     figure, ax = new_figure(height=3.2)
     lowest = target
     for i, (name, curve) in enumerate(curves.items()):
@@ -49,6 +57,8 @@ def plot_reliability(bins: pd.DataFrame) -> Figure:
     A row of the table is a bin: mean ``confidence``, ``accuracy``, the ends ``low`` and ``high`` of
     its interval, and the number of ``rows``.
     """
+    from lib.plot import COLOURS, new_figure
+
     confidence, accuracy = bins["confidence"], bins["accuracy"]
     figure, ax = new_figure(height=3.2)
     ax.plot([0, 1], [0, 1], color="0.5", linestyle=":", marker="", label="confidence is true")
@@ -69,6 +79,8 @@ def plot_reliability(bins: pd.DataFrame) -> Figure:
 
 def plot_ranking(second: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]) -> Figure:
     """Draw an ROC curve, and precision against recall, of the second of two classes."""
+    from lib.plot import COLOURS, new_figure
+
     fpr, tpr, _ = metrics.roc_curve(second, score)
     precision, recall, _ = metrics.precision_recall_curve(second, score)
     figure, (left, right) = new_figure(1, 2, height=2.5)
@@ -84,6 +96,8 @@ def plot_ranking(second: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]) 
 
 def plot_moved(moved: pd.DataFrame) -> Figure:
     """Draw how far each suitability signal's mean has moved from test to user data."""
+    from lib.plot import COLOURS, new_figure
+
     rows = moved[np.isfinite(moved["difference"])].iloc[::-1]
     figure, ax = new_figure(height=3.6)
     colours = [COLOURS[1] if found else "0.75" for found in rows["moved"]]
@@ -99,6 +113,8 @@ def plot_roc(
     counts: npt.NDArray[np.int64], point: tuple[float, float], claim: tuple[float, float] | None
 ) -> Figure:
     """Draw an attack's ROC curve, the threshold that was chosen, and what a claim allows."""
+    from lib.plot import COLOURS, new_figure
+
     tp, fp, tn, fn = counts.T
     figure, ax = new_figure(height=3.4)
     if claim is not None:
@@ -123,6 +139,8 @@ def plot_roc(
 
 def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
     """Draw the probabilities of abstaining among rows that were answered and abstained on."""
+    from lib.plot import COLOURS, new_figure
+
     figure, ax = new_figure(height=2.8)
     edges = np.linspace(0, 1, 21)
     ax.hist(answered, edges, color=COLOURS[0], alpha=0.6, label="answered")
@@ -150,6 +168,8 @@ def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
 
 def plot_tipping_point(point: float) -> Figure:
     """Draw a tipping point beside the errors that the estimator made on FMoW."""
+    from lib.plot import COLOURS, new_figure
+
     errors: npt.NDArray[np.float64] = np.array(FMOW_ERRORS)
     figure, ax = new_figure(height=2.8)
     edges = np.arange(-0.06, 0.2, 0.01)
@@ -173,6 +193,8 @@ def plot_contamination(
     level: float = 0.95,
 ) -> Figure:
     """Bounds on the estimate by the fraction of points on which missing-at-random fails."""
+    from lib.plot import COLOURS, new_figure
+
     figure, ax = new_figure(height=2.8)
     ax.fill_between(
         table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
@@ -195,6 +217,10 @@ def plot_contamination(
 
 def plot_verdicts(found: Sequence[Verdict]) -> Figure:
     """Draw a report's first screen: each question, its answer in a word, and in a line."""
+    from matplotlib.patches import Rectangle
+
+    from lib.plot import new_figure
+
     texts = [textwrap.wrap(one.text, 60) for one in found]
     lines = [2.9 + 1.05 * len(text) for text in texts]  # of 0.15 inches
     figure, ax = new_figure(height=0.15 * sum(lines))

@@ -10,13 +10,11 @@ from tqdm import tqdm
 
 from lib.data.arrays import as_path
 from lib.data.untrusted import csv_text
-from lib.plot import svg_bytes
 from lib.report.exports import export_files, require_exportable
 from lib.report.facts import facts_of
 from lib.report.files import read_predictions
 from lib.report.predictions import ModelPredictions
 from lib.report.registry import explain, run_analysis
-from lib.report.single_page import single_page
 from lib.report.types import ANALYSES, Analysis, Drawing, Settings
 
 
@@ -111,7 +109,11 @@ class Report:
         """
         folder = as_path("folder", folder)
         require_exportable(folder)
+        from lib.plot import svg_bytes  # here: Matplotlib takes time, which words save
+
         if folder.suffix.lower() == ".html":
+            from lib.report.single_page import single_page
+
             facts = {"File": self.source or "predictions"} | self.facts
             page = single_page(self.analyses, self.overview, self.settings, facts, self.reading)
             return export_files(folder, {"": page})

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import special, stats
 
 from lib import counterfactual, selective
@@ -17,6 +16,9 @@ from lib.check import as_integer, as_number, check_delta, require_choice, requir
 from lib.report.findings import Finding
 from lib.report.predictions import ModelPredictions
 from lib.suitability.labels import clopper_pearson
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +58,7 @@ class Drawing:
         What it means.
     """
 
-    draw: Callable[[], Figure]
+    draw: "Callable[[], Figure]"
     alt: str
     caption: str
 

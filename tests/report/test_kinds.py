@@ -2,8 +2,12 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
+import subprocess
+import sys
+import time
 import zipfile
 
 import numpy as np
@@ -13,6 +17,7 @@ from scipy import special
 
 from lib.data import arrays
 from lib.report import packed, read_predictions
+from lib.report.__main__ import told_if_slow
 
 RNG = np.random.default_rng(8)
 N, WORDS = 60, np.array(["cat", "dog", "owl"])
@@ -289,3 +294,44 @@ def test_a_data_set_may_be_a_part():
     frame = pd.concat([FRAME.assign(Dataset="Training"), FRAME.assign(Dataset="Test")])
     assert len(read_predictions(frame).test_labels) == N
     assert len(read_predictions(frame.assign(Dataset="imdb")).test_labels) == 2 * N
+
+
+# --- the command begins at once, and says what takes long -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import lib.report",
+        "from lib.report.__main__ import _parser; assert 'ROLE' in _parser().format_help()",
+    ],
+)
+def test_help_loads_nothing_that_takes_time(code):
+    heavy = "{'numpy', 'scipy', 'pandas', 'numba', 'matplotlib', 'sklearn', 'torch'}"
+    code = f"{code}; import sys; found = {heavy} & set(sys.modules); assert not found, found"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_report_in_words_loads_no_matplotlib(tmp_path):
+    FRAME.to_csv(tmp_path / "own.csv", index=False)
+    code = f"""
+import sys
+from lib.report.__main__ import main
+assert main([{str(tmp_path / "own.csv")!r}]) == 0
+assert "matplotlib" not in sys.modules and "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_takes_long_is_said_on_a_terminal(terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    with told_if_slow("reading own.csv", after=0.0):
+        end = time.monotonic() + 30
+        while terminal and not stream.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
+    with told_if_slow("no word", after=30.0):
+        pass
+    assert stream.getvalue() == "reading own.csv ...\n" * terminal
