@@ -1,25 +1,60 @@
 # %% [markdown]
 # # Auditing trainings: what an audit can see
 #
-# [The previous page](audit.py) turned an attack's errors into bounds that hold. Now models are
-# trained, attacked and audited, as P3 {cite}`zanella2023bayesian` does it.
+# [The previous page](audit.py) turned an attack's errors into bounds that hold. Here models are
+# trained, attacked and audited, as P3 {cite}`zanella2023bayesian` does it. If the bound stays far
+# below the accountant's $\epsilon$: is all well, or is the audit blind?
 #
-# **The question.** A bound that stays below the accountant's $\epsilon$ may mean that all is well,
-# or that the audit is blind. So the audit is audited: with training runs that make known mistakes,
-# with mechanisms whose $\epsilon$ is known, and against an audit that needs one training instead of
-# hundreds.
+# **Answer.** Mostly the audit is blind. Even with everything in view,
+# {value}`audit_trainings.most_models:,` models tell that a claim is wrong only where the true
+# $\epsilon$ is {value}`audit_trainings.seen_held:.1f` times as large. Faults are found from inside
+# a training run.
 #
 # ```{picture} planted_faults.planted
 # ```
 #
-# *How often, in percent, each audit finds a planted fault* at $\epsilon = $
-# {value}`planted_faults.claim:g`. The first row has none: there each may raise a false alarm in
-# {value}`planted_faults.allowed:.0%`. From *outside*: {value}`planted_faults.models:,` models, or
-# one. The others look inside one run, at {value}`planted_faults.canaries:,` gradient canaries, on
-# ever more hypotheses. With a star an audit cannot show that much, whatever is wrong. None finds
-# what happens beside the training: hyper-parameters chosen on the private data, a statistic that is
-# released with the model, an accountant that is wrong for the mechanism claimed.
-# [Planted faults](planted_faults.py) has each fault and audit.
+# How often, in percent, each audit finds a fault that was planted into a training; the first row
+# has none. *Outside*: {value}`planted_faults.models:,` models, or one. The others look inside one
+# run, at {value}`planted_faults.canaries:,` gradient canaries, on ever more hypotheses. With a star
+# an audit cannot show the claimed {value}`planted_faults.claim:g`, whatever is wrong.
+#
+# **Do this.**
+# - Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`):
+#   [Planted faults](planted_faults.py) has each fault and audit, and what none can find.
+# - Say beside a bound by how much the claim may be wrong without your audit noticing.
+# - Put a training with a planted mistake through your audit before you trust it
+#   ([how](#audits-whose-answer-is-known)).
+#
+# ## What holds, and what does not
+#
+# - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
+#   it shows (at 95%, by Clopper-Pearson) {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
+#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy;
+#   where some labels are wrong, {value}`audit_trainings@standard.canaries.loose_held:.2f` and
+#   {value}`audit_trainings@standard.canaries.free_held:.2f`. On CIFAR-10 these are
+#   {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
+#   {value}`audit_trainings@standard.cifar10.free_held:.2f`, and where some labels are wrong,
+#   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
+#   {value}`audit_trainings@standard.cifar10_canaries.free_held:.2f`; on sentences (SST-2)
+#   {value}`audit_trainings@standard.sst2.loose_held:.2f` and
+#   {value}`audit_trainings@standard.sst2.free_held:.2f`.
+# - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
+#   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
+#   correct training runs is accused.
+# - *Caution.* "Nothing found" is no "nothing wrong". With
+#   {value}`audit_trainings.most_models:,` models and everything in view, an audit with a threshold
+#   from half of them needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the
+#   claim, one with the union over all thresholds {value}`audit_trainings.seen_union:.1f` times.
+# - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
+#   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
+#
+# ## What to do
+#
+# - Let the attack see more before you train more models: all steps instead of the final weights, or
+#   many canaries in one training ({py:obj}`lib.audit.one_run_epsilon`).
+# - Hold the scores against the whole curve that is proven, not one $\epsilon$:
+#   [What is proven, and what attacks reach](beyond/curves.py).
+# - The whole list is on the page before: [If you audit tomorrow](audit.py).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own, sst2} data
@@ -118,50 +153,7 @@ chapter.note(
 # The sampling rate and $\delta$ do not depend on whether $z$ is in: neighbouring data sets go
 # through the same mechanism.
 #
-# ## In one figure
-#
-# A claim can be wrong and no audit notice. By how much must the true $\epsilon$ exceed the claimed
-# one before an audit finds it?
-#
-# ```{result} detection
-# ```
-#
-# ## What holds, and what does not
-#
-# - *Holds.* LiRA's lower bounds stay below what is proven. With thresholds chosen on shadow models
-#   it shows (at 95%, by Clopper-Pearson) {value}`audit_trainings.loose_held:.2f` at $\epsilon = $
-#   {value}`audit_trainings.loosest:g`, and {value}`audit_trainings.free_held:.2f` without privacy;
-#   where some labels are wrong, {value}`audit_trainings@standard.canaries.loose_held:.2f` and
-#   {value}`audit_trainings@standard.canaries.free_held:.2f`. On CIFAR-10 these are
-#   {value}`audit_trainings@standard.cifar10.loose_held:.2f` and
-#   {value}`audit_trainings@standard.cifar10.free_held:.2f`, and where some labels are wrong,
-#   {value}`audit_trainings@standard.cifar10_canaries.loose_held:.2f` and
-#   {value}`audit_trainings@standard.cifar10_canaries.free_held:.2f`; on sentences (SST-2)
-#   {value}`audit_trainings@standard.sst2.loose_held:.2f` and
-#   {value}`audit_trainings@standard.sst2.free_held:.2f`.
-# - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
-#   {value}`audit_trainings.faults` planted ones, and {value}`audit_trainings.correct_caught` of the
-#   correct training runs is accused.
-# - *Caution.* "Nothing found" is no "nothing wrong". With
-#   {value}`audit_trainings.most_models:,` models and everything in view, an audit with a threshold
-#   from half of them needs a true $\epsilon$ of {value}`audit_trainings.seen_held:.1f` times the
-#   claim, one with the union over all thresholds {value}`audit_trainings.seen_union:.1f` times.
-# - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
-#   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
-#
-# ## What to do
-#
-# - Say beside the bound by how much a claim may be wrong without your audit noticing.
-# - Let the attack see more before you train more models: all steps instead of the final weights, or
-#   many canaries in one training ({py:obj}`lib.audit.one_run_epsilon`).
-# - Hold the scores against the whole curve that is proven, not one $\epsilon$:
-#   [What is proven, and what attacks reach](beyond/curves.py).
-# - The whole list is on the page before: [If you audit tomorrow](audit.py).
-#
-# ## For those who go on
-#
-# Next come the training runs and their attacks, P3's Table 2 and its correction, the planted
-# mistakes, and one training instead of hundreds.
+# ## The training runs and their attacks
 #
 # ### The trainings
 #

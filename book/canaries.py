@@ -5,16 +5,17 @@
 # clicked on is not. Give some training examples a wrong label on purpose, train, and see whether
 # the model betrays these {term}`canaries <canary>`. What do they say about the promised privacy?
 #
-# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with 100 classes and little
-# $\epsilon$ to find, the lower bound is above the truth in {value}`canaries.paper_exceeds:.0%` of
-# the audits. Chosen thresholds, a mirrored attack and a standard error that ignores the weights add
-# up. AGIBI and PATE have a $\delta$: there the valid bound of all audits here is 0.
+# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say. With a hundred classes and
+# little $\epsilon$ to find, the lower bound is above the truth in
+# {value}`canaries.paper_exceeds:.0%` of the audits. Chosen thresholds, a mirrored attack and a
+# standard error that ignores the weights add up. AGIBI and PATE have a $\delta$: there the valid
+# bounds of all audits here show nothing.
 #
 # ```{result} coverage
 # ```
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. A line says how often the lower
-# bound is above it; dotted lines: what a 95% interval may have.
+# bound is above it. Dotted lines mark what a 95% interval may have.
 #
 # **Do this.** Guess each canary's label outright and count ({py:obj}`lib.audit.top_label_bound`).
 # Compare with plain randomized response before you train anything cleverer. [More](#what-to-do).
@@ -26,7 +27,7 @@
 # - *Does not hold* for the authors' two models: P5 finds ALIBI's and AGIBI's losses alike. By
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
-# - *Caution.* Threshold, mirror and standard error add up where classes are many. With 10 classes
+# - *Caution.* Threshold, mirror and standard error add up where classes are many. With ten classes
 #   the paper's lower bound errs in {value}`canaries.paper_exceeds_ten:.0%` of the audits at
 #   $\epsilon = $ {value}`canaries.study_least`.
 # - *Holds instead.* Bounds from guessing labels outright, or among two, need no independence. They
@@ -118,8 +119,8 @@ else:
 #
 # ## Three games
 #
-# **Game 1** is {term}`membership inference`: two {term}`neighbouring data sets` $D_0$ and $D_1$, a
-# coin $b$, a model trained on $D_b$; the adversary guesses $b$ or abstains ($\bot$). **Theorem
+# **Game 1** is {term}`membership inference`: two {term}`neighboring data sets` $D_0$ and $D_1$, a
+# coin $b$, a model trained on $D_b$. The adversary guesses $b$ or abstains ($\bot$). **Theorem
 # B.1.** Among the guesses made, the rate of correct ones ({term}`CGR`) of an $\epsilon$-DP training
 # satisfies
 #
@@ -134,8 +135,8 @@ else:
 # is more confident in, and abstains where both confidences are below $\tau$.
 #
 # P5 improves on one guess a canary: the label trained with is compared with *all* $C - 2$ other
-# wrong ones, the canary's rate of correct guesses $a_i$ is averaged with its fraction $w_i$ of all
-# guesses as weight, and a normal 95% interval for the mean $m$ becomes one for $\epsilon$ by Eq.
+# wrong ones. The canary's rate of correct guesses $a_i$ is averaged with its fraction $w_i$ of all
+# guesses as weight. A normal 95% interval for the mean $m$ becomes one for $\epsilon$ by Eq.
 # {eq}`eq-cgr`:
 #
 # $$
@@ -234,12 +235,12 @@ else:
 # are treated as independent. The authors' public program settles two things more, on which the
 # text is silent:
 #
-# - An accuracy below one half is *mirrored*, as if the reversed attack had been chosen beforehand;
-#   and an attack that is never wrong gets a lower bound of $1 - 3 / k$ for its rate, $k$ being the
-#   number of canaries with a guess.
+# - An accuracy below one half is *mirrored*, as if the reversed attack had been chosen beforehand.
+#   And an attack that is never wrong gets a lower bound of $1 - 3 / k$ for its rate, where $k$
+#   canaries have a guess.
 # - The standard error divides by $k$, too. But weights differ by a factor of $C - 2$: a canary
 #   whose own label is confident counts $C - 2$ guesses, one whose other label is confident counts
-#   one. The *sandwich* takes that into account:
+#   one. The *sandwich variance estimator* takes that into account:
 #
 # $$
 # \Bigl( \sum_i w_i^2 (a_i - m)^2 \Bigr)^{1/2} \text{ instead of } \sqrt{v / k} .
@@ -322,40 +323,43 @@ chapter.table(
 )
 
 # %% [markdown]
-# With 100 classes and a true $\epsilon$ of {value}`canaries.study_least`, the lower bound of the
-# paper's interval is above the truth in {value}`canaries.paper_exceeds:.0%` of the
-# {value}`canaries.study_repetitions` audits, and its median is {value}`canaries.paper_low:.2f`.
-# With 10 classes it is {value}`canaries.paper_exceeds_ten:.0%`; where $\epsilon$ is large the same
-# interval is too wide, in both. With 100 three things add up (with 10 the thresholds do nearly all
-# of it). Paying for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the
-# sandwich alone {value}`canaries.sandwich_exceeds:.0%`, no mirror alone
+# Take a true $\epsilon$ of {value}`canaries.study_least` and a hundred classes. The lower bound of
+# the paper's interval is above the truth in {value}`canaries.paper_exceeds:.0%` of the audits, and
+# its median is {value}`canaries.paper_low:.2f`. With ten classes it errs in
+# {value}`canaries.paper_exceeds_ten:.0%`. Where $\epsilon$ is large the same interval is too wide,
+# in both.
+#
+# With a hundred classes three things add up; with ten the thresholds do nearly all of it. Paying
+# for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the sandwich variance
+# estimator alone {value}`canaries.sandwich_exceeds:.0%`. No mirror alone leaves
 # {value}`canaries.straight_exceeds:.0%`: at large thresholds often no canary shows its own label,
 # and an attack that is never right then counts as one that is never wrong. All three corrected
 # leave {value}`canaries.mended_exceeds:.1%`: a few canaries carry the mean, and a normal interval
-# is not made for that. The sandwich alone errs more than they at larger $\epsilon$.
+# is not made for that. The sandwich variance estimator alone errs more than they at larger
+# $\epsilon$.
 #
-# Two bounds need no standard error. Both rest on the observation of Steinke, Nasr and Jagielski
-# {cite}`steinke2023privacy`: given the model and all other canaries, a private training leaves the
-# label of a canary uncertain, so the number of right guesses is stochastically smaller than a
+# Two bounds need no standard error. Both rest on an observation of Steinke, Nasr and Jagielski
+# {cite}`steinke2023privacy`. Given the model and all other canaries, a private training leaves the
+# label of a canary uncertain. So the number of right guesses is stochastically smaller than a
 # binomial one, *however* guesses and abstentions depend on each other. With pure $\epsilon$-DP the
 # bound is {term}`Clopper-Pearson`'s, and the assumption of independence was never needed.
 #
 # - **One label**: Game 3 as written, one alternative a canary.
 # - **Top label**: guess the label outright. Chance is right once in $C - 1$ times, and
 #   $\epsilon$-DP allows the rate of Eq. {eq}`eq-top-label`. The same argument covers it; nothing is
-#   drawn, and it sees more: at $\epsilon = $ {value}`canaries.study_most:g` and 100 classes its
-#   median is {value}`canaries.top_low:.2f` against {value}`canaries.one_low:.2f`.
+#   drawn, and it sees more. At the largest $\epsilon$ and a hundred classes its median is
+#   {value}`canaries.top_low:.2f` against {value}`canaries.one_low:.2f`.
 #
 # $$
 # P(\text{right}) \le \frac{e^\epsilon}{e^\epsilon + C - 2}
 # $$ (eq-top-label)
 #
 # Over {value}`canaries.study_kinds` kinds of audits the two are above the truth in
-# {value}`canaries.valid_exceeds:.1%` of the repetitions, {value}`canaries.valid_most:.1%` at most
-# (5% are allowed, and {value}`canaries.study_repetitions` repetitions are few). The {term}`Bayesian
-# interval` of [the audit chapter](audit.py) on the same guesses is above it in up to
-# {value}`canaries.bayesian_exceeds:.0%` (2.5% are allowed): it takes the larger of two logarithms
-# that are equal here.
+# {value}`canaries.valid_exceeds:.1%` of the repetitions. The worst kind has
+# {value}`canaries.valid_most:.1%`, where 5% are allowed; the repetitions are few. The
+# {term}`Bayesian interval` of [the audit chapter](audit.py) on the same guesses errs in up to
+# {value}`canaries.bayesian_exceeds:.0%`, where 2.5% are allowed. It takes the larger of two
+# logarithms that are equal here.
 
 # %%
 if real:
@@ -406,8 +410,8 @@ if real:
         "confidences",
         alt="ALIBI at high accuracy is sure of canary labels in hundreds of cases, others hardly.",
         caption=(
-            "Confidences of the authors' models on CIFAR-10 in the canaries' labels and in another "
-            "wrong label each."
+            "Fraction of canaries above each confidence of the authors' models on CIFAR-10, in the "
+            "canary's label and in another wrong one."
         ),
     )
 
@@ -424,8 +428,8 @@ if real:
 # - **RR**: randomized response, trained on as if it were the truth; and in **two stages** (LP-2ST
 #   of {cite}`ghazi2021deep`), where a model trained on one half narrows the choice for the other.
 # - **PATE**: teachers on disjoint shards of the labels, trained by {term}`FixMatch`
-#   {cite}`sohn2020fixmatch` with all images; a question is answered if the largest vote plus noise
-#   reaches a threshold, with the winner of a noisy vote {cite}`papernot2018scalable`; a student
+#   {cite}`sohn2020fixmatch` with all images. A question is answered if the largest vote plus noise
+#   reaches a threshold, with the winner of a noisy vote {cite}`papernot2018scalable`. A student
 #   learns from the answers.
 #
 # $$
@@ -503,10 +507,10 @@ trained = mechanisms.mechanism_table(results)
 chapter.figure(
     figures.plot_accuracy(trained),
     "accuracy",
-    alt="Accuracy against epsilon, a curve each; below it bars for what the canaries show.",
+    alt="Accuracy against epsilon, a curve each, and bars for what the canaries show.",
     caption=(
-        f"Our models ({own}): test accuracy against the epsilon that is claimed (top) and measured "
-        "(bottom; bars that reach the edge are unbounded)."
+        f"Our models ({own}): test accuracy against the epsilon that is claimed, and what the "
+        "canaries measure (bars that reach the edge are unbounded)."
     ),
 )
 
@@ -544,39 +548,37 @@ chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 
 # %% [markdown]
 # Learning rates are not tuned, and the same for all but PATE's. Without privacy the models reach an
-# accuracy of {value}`canaries.free_accuracy:.3f`, and the canaries show $\epsilon \ge$
-# {value}`canaries.free_top:.2f` (top label). ALIBI at $\epsilon = $ {value}`canaries.alibi_first:g`
-# keeps {value}`canaries.alibi_first_accuracy:.3f` and shows {value}`canaries.alibi_first_top:.2f`;
-# at {value}`canaries.alibi_last:g` it keeps {value}`canaries.alibi_last_accuracy:.3f` and shows
+# accuracy of {value}`canaries.free_accuracy:.3f`, and the canaries show
+# $\epsilon \ge$ {value}`canaries.free_top:.2f` (top label). At its first budget ALIBI keeps
+# {value}`canaries.alibi_first_accuracy:.3f` and shows {value}`canaries.alibi_first_top:.2f`. At the
+# last it keeps {value}`canaries.alibi_last_accuracy:.3f` and shows
 # {value}`canaries.alibi_last_top:.2f`.
 #
 # ALIBI claims {value}`canaries.alibi_first:g` and shows {value}`canaries.alibi_first_one:.2f` (one
 # label). AGIBI claims {value}`canaries.agibi_first:g` and shows
-# {value}`canaries.agibi_first_one:.2f`, but the two do not compare: $\delta$ uses up the error that
-# a small bound may have, and by the same rule ALIBI, or no privacy, would show 0. AGIBI's accuracy
-# is {value}`canaries.agibi_first_accuracy:.3f`. P5's own intervals for the two stand in the table.
+# {value}`canaries.agibi_first_one:.2f`. The two do not compare: $\delta$ uses up the error that a
+# small bound may have. By the same rule ALIBI, or no privacy, would show 0. AGIBI's accuracy is
+# {value}`canaries.agibi_first_accuracy:.3f`.
 #
-# On Fashion-MNIST Bayes' rule pays at small budgets only. At its first budget ALIBI has an accuracy
-# of {value}`canaries.alibi_first_accuracy:.3f`. Training on the nearest distribution, Algorithm 4
-# in the place of Bayes' rule, has {value}`canaries.projected_first_accuracy:.3f`, and plain
-# randomized response {value}`canaries.response_first_accuracy:.3f`. At the last budget the three
-# have {value}`canaries.alibi_last_accuracy:.3f`, {value}`canaries.projected_last_accuracy:.3f` and
-# {value}`canaries.response_last_accuracy:.3f`.
+# On Fashion-MNIST Bayes' rule pays at small budgets only. At the first budget training on the
+# nearest distribution (Algorithm 4 in the place of Bayes' rule) has an accuracy of
+# {value}`canaries.projected_first_accuracy:.3f`, and plain randomized response
+# {value}`canaries.response_first_accuracy:.3f`. At the last budget they have
+# {value}`canaries.projected_last_accuracy:.3f` and {value}`canaries.response_last_accuracy:.3f`.
 #
 # On P5's own data, CIFAR-10, the same small network reaches
-# {value}`canaries@standard.cifar10.free_accuracy:.3f` without privacy, and even then its canaries
-# show nothing (top label: {value}`canaries@standard.cifar10.free_top:.2f`): there they cannot tell
-# mechanisms apart. At the last budget ALIBI has
-# {value}`canaries@standard.cifar10.alibi_last_accuracy:.3f`, the projection
-# {value}`canaries@standard.cifar10.projected_last_accuracy:.3f`, and randomized response, not worse
-# in the mean at any budget, {value}`canaries@standard.cifar10.response_last_accuracy:.3f`.
+# {value}`canaries@standard.cifar10.free_accuracy:.3f` without privacy. Even then its canaries show
+# nothing (top label: {value}`canaries@standard.cifar10.free_top:.2f`), and cannot tell mechanisms
+# apart. At the last budget ALIBI has {value}`canaries@standard.cifar10.alibi_last_accuracy:.3f`,
+# randomized response {value}`canaries@standard.cifar10.response_last_accuracy:.3f`. The latter is
+# not worse in the mean at any budget.
 #
-# The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f` (the vote of its
-# {value}`canaries.n_teachers` teachers {value}`canaries.ensemble:.3f`) and costs
-# $\epsilon = $ {value}`canaries.pate_claimed:.2f` *by its votes*; before anything was asked,
+# The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
+# teachers {value}`canaries.ensemble:.3f`. *By its votes* it costs
+# $\epsilon = $ {value}`canaries.pate_claimed:.2f`; before anything was asked,
 # {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
-# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI). (On as
-# many labels, a tenth of them wrong, a linear model does better: the student's training is short.)
+# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI). The
+# student's training is short: on as many labels, a tenth of them wrong, a linear model does better.
 
 # %%
 watched = [("none", 0), ("ALIBI", 0), ("ALIBI", len(alibi_epsilons) - 1)]
@@ -596,8 +598,8 @@ chapter.figure(
 #
 # Teachers that agree betray little, so the votes give a smaller $\epsilon$. But that is a function
 # of private labels. Papernot et al. {cite}`papernot2018scalable` publish it with noise in
-# proportion to its *smooth sensitivity* $S$: what one teacher can change of the cost $f$, at these
-# votes $v_q$ or at any $v$ that are $d$ teachers away ($\Delta_q$), discounted by $e^{-\beta d}$,
+# proportion to its *smooth sensitivity* $S$. That is what one teacher can change of the cost $f$ at
+# any votes $v$ that are $d$ teachers away from these ($\Delta_q$), discounted by $e^{-\beta d}$,
 #
 # $$
 # f + \sigma S\, \mathcal N(0, 1), \qquad S = \max_d\, e^{-\beta d} \sum_q
@@ -654,23 +656,15 @@ chapter.settle(
 
 # %% [markdown]
 # The claim compares how often the label is guessed outright, group by group. On Fashion-MNIST it is
-# more often in the one training, by an interval over groups that excludes 0 and holds the 0.05 that
-# still count as agreement (most bounds of the ten are larger: thresholds leave guesses out). It
-# knows nothing of a second training. On CIFAR-10 neither shows anything.
-#
-# ## What is new here
-#
-# - The audit is audited on a mechanism of known $\epsilon$: how often it claims too much, and why.
-# - Two bounds that need neither independence nor a standard error, one of them (top label) for a
-#   stronger attack than the paper's; and all mechanisms trained here.
+# more often in the one training run. The interval over groups excludes 0 and holds the 0.05 that
+# still count as agreement. It knows nothing of a second training run. On CIFAR-10 neither shows
+# anything.
 #
 # ## What the paper leaves open
 #
-# - *Whether the heuristic holds.* The appendix says itself that guesses about one model are treated
-#   as independent and that thresholds are not corrected for. It compares with ten runs of 100
-#   canaries, which have the same thresholds, mirror and standard error.
-# - *What only the program says.* The mirror, the rule for attacks that are never wrong and the
-#   divisor $k$ of Eq. {eq}`eq-canary-interval` are not in the text. Equation 5 divides by
+# - *Whether the heuristic holds.* The appendix compares with ten runs of 100 canaries, which have
+#   the same thresholds, mirror and standard error.
+# - *What only the program says.* Beside what is said above, Equation 5 divides by
 #   $\sigma^2$, the authors' program by $\sigma$. PATE's check adds noise to all counts there and
 #   then takes the largest, while its accountant has noise on the largest alone. And AGIBI's
 #   $\epsilon$ are from a Rényi accountant: for the same $\epsilon$ the noise here, found exactly,

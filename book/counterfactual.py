@@ -539,7 +539,7 @@ chapter.figure(
     figures.plot_positivity(levels),
     "positivity",
     alt="Doubly robust miscoverage by epsilon, and widths that shrink as epsilon grows.",
-    caption="Fraction of intervals that miss (top; dashed: 5%) and mean width (bottom).",
+    caption="Fraction of intervals that miss (dashed: 5%), and their mean width.",
 )
 least = levels[(levels["estimator"] == "dr") & (levels["epsilon"] == epsilons[0])].iloc[0]
 

@@ -219,8 +219,8 @@ chapter.figure(
     "leak",
     alt="Estimates rise above the truth with the leaked fraction, and soon every interval misses.",
     caption=(
-        "Doubly robust estimates less the truth (top) and fraction of 95% intervals that miss "
-        "(bottom; dashed: 5%), by the fraction of the evaluation data that leaked."
+        "Doubly robust estimates less the truth, and fraction of 95% intervals that miss "
+        "(dashed: 5%), by the fraction of the evaluation data that leaked."
     ),
 )
 most = leaky.iloc[-1]

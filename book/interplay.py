@@ -29,9 +29,8 @@
 #   too.
 # - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
 #   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
-# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At one
-#   learning rate at most {value}`interplay.misclassified_most:.0%` of ours are wrong. That, and how
-#   sure they are, depends on a rate that P1 does not give.
+# - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
+#   clipping norm a coin decides whether they are ([One outlier](outlier.py)).
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST,
 #   {value}`interplay@standard.cifar10.best_strict` on CIFAR-10 and
@@ -69,7 +68,6 @@ hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
 rare_seeds: int = 2  # [1, 50] trainings of each with a rare class, at most n_seeds
-outlier_seeds: int = 200  # [20, 10000] repetitions of the outlier experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
@@ -82,9 +80,8 @@ import numpy as np
 import pandas as pd
 
 from lib.book import evidence
-from lib.runs import stored_table
 from lib.studies.default_problem import at_hand, data_note, noise_source, updates
-from lib.studies.interplay import by_seed, experiments, figures, outlier
+from lib.studies.interplay import by_seed, experiments, figures
 from lib.studies.interplay import tables as studies
 from lib.training import TrainingConfig
 
@@ -160,108 +157,6 @@ chapter.values(
 # batch's coverage and risk are released with noise of their own and accounted for
 # ({doc}`training`).
 #
-# ## One outlier
-#
-# A thousand points around the origin belong to the majority, a single one near $(10, 0)$ to another
-# class. Logistic regression, with and without privacy, over many seeds; P1 shows one picture of it.
-
-# %%
-study = outlier.OutlierRun(outlier.BUDGETS, outlier_seeds, seed).study()
-chapter.figure(
-    figures.plot_boundaries(study),
-    "boundaries",
-    alt="Scatter plot: a cloud around the origin, an outlier to the right, a boundary per budget.",
-    caption=(
-        "Figure 1 of P1, first seed: some training points and decision boundaries. The outlier is "
-        "right where it lies beyond the boundary."
-    ),
-)
-
-# %%
-chapter.figure(
-    figures.plot_wrong_confidence(study),
-    "wrong_confidence",
-    alt=(
-        "Sorted dots for each budget: confidence in the wrong class at the outlier, from 0 to 1; "
-        "without privacy all near 0."
-    ),
-    caption=(
-        f"Confidence in the wrong class at the outlier, {outlier_seeds} seeds, sorted; bars are "
-        "means. Above the dotted line the outlier is misclassified."
-    ),
-)
-
-# %%
-table = outlier.outlier_table(study)
-chapter.table(
-    table,
-    "outlier",
-    "The outlier by budget",
-    {
-        **dict.fromkeys(["wrong confidence", "standard error", "at a new outlier"], ".3f"),
-        "outlier misclassified": ".1%",
-        "test accuracy": ".4f",
-    },
-    aside=True,
-)
-
-# %%
-private = table[np.isfinite(table["epsilon"])]
-aligned, overall = outlier.growth_of_wrong_confidence(study), outlier.overall_growth(study)
-wrong = dict(zip(study.epsilons, (study.wrong_confidence >= 0.5).sum(1), strict=True))
-chapter.check("P1-F1-separates", evidence.share(wrong.pop(np.inf), outlier_seeds))
-_ = chapter.check(
-    "P1-F1-misclassifies",
-    evidence.least(evidence.share, [(n, outlier_seeds) for n in wrong.values()]),
-)
-
-# %%
-chapter.values(
-    outlier_seeds=outlier_seeds,
-    wrong_largest=private["wrong confidence"].iloc[0],
-    wrong_smallest=private["wrong confidence"].iloc[-1],
-    misclassified_least=private["outlier misclassified"].min(),
-    misclassified_most=private["outlier misclassified"].max(),
-)
-# Differences of nearly equal means: another processor's rounding moves them visibly.
-chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
-
-# %% [markdown]
-# P1's picture shows every private model wrong about the outlier. Here it is
-# misclassified in {value}`interplay.misclassified_least:.0%` to
-# {value}`interplay.misclassified_most:.0%` of the seeds: where the boundary falls is left to the
-# noise and to where training began. The mean wrong confidence is
-# {value}`interplay.wrong_largest:.3f` at the largest private budget and
-# {value}`interplay.wrong_smallest:.3f` at the smallest. Its growth from budget to budget is at
-# least {value}`interplay.overall_z:.1f` standard errors over all seeds, and
-# {value}`interplay.aligned_z:.1f` among the seeds in which all private models are wrong, which is
-# P1's aligned utility (negative: it shrinks). That decides nothing about P1: its private trainings
-# have a clipping norm of 10, these of 1. Much depends on the learning rate, which P1 does not give.
-# At the smallest rate below nearly all private models are wrong, as in P1's picture, but there
-# their confidence *falls* as $\epsilon$ falls; it rises where they are wrong about half of the
-# time.
-
-# %%
-sweep = stored_table(
-    outlier.rate_sweep, outlier.BUDGETS, max(20, outlier_seeds // 4), seed=seed + 1
-)
-chapter.table(
-    sweep,
-    "outlier_rates",
-    "Mean wrong confidence by learning rate; z of the growth, aligned and over all seeds",
-    {name: ".3f" for name in sweep.columns if name.startswith("epsilon")}
-    | {"z, aligned": ".1f", "z, all": ".1f"},
-    aside=True,
-)
-
-# %%
-# A z is the least over the steps between budgets: each row stands for so many comparisons.
-runs_of = {"z, aligned": sweep["aligned"], "z, all": [max(20, outlier_seeds // 4)] * len(sweep)}
-for claim, column in (("overconfidence", "z, aligned"), ("overconfidence-all", "z, all")):
-    pairs = list(zip(sweep[column], runs_of[column], strict=True)) * (len(outlier.BUDGETS) - 2)
-    chapter.check(f"P1-F1-{claim}", evidence.least(evidence.standardized, pairs))
-
-# %% [markdown]
 # ## The experiments
 #
 # The learning rate is chosen for each way of training and each budget by accuracy on validation
@@ -647,8 +542,6 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # - What abstaining costs is computed for each method, and SelectiveNet turns out to have a cost
 #   that P1 does not count: its loss has no per-example gradient.
-# - The outlier is not one picture but {value}`interplay.outlier_seeds` repetitions, and a sweep of
-#   learning rates.
 # - SCTD's two formulas are compared (Kendall's $\tau$ {value}`interplay.tau_least:.2f` to
 #   {value}`interplay.tau_most:.2f`), and its ties are counted and broken: that moves the score from
 #   {value}`interplay.sctd_free:.4f` to {value}`interplay.ties_free:.4f` without privacy.
@@ -685,6 +578,7 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # ## Further pages
 #
+# - [One outlier](outlier.py) has P1's first figure, a thousand times over.
 # - [Where does SCTD win?](beyond/sctd_map.py) Averaging the last few models costs no privacy
 #   either.
 # - {doc}`normalized_score` compares methods at different accuracies.

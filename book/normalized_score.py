@@ -5,14 +5,18 @@
 # are unsure of. Which of them knows better *when* to ask?
 #
 # **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
-# that limit. By this measure privacy mostly makes the order worse: a smaller budget makes the score
-# worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
-# accuracy, and it has been known since 2019 as {term}`E-AURC`.
+# that limit. A smaller budget makes this score worse in {value}`normalized_score.growing:.0%` of
+# the steps. But part of it is still accuracy. As a fraction of what a random order scores at the
+# same accuracy, the {term}`softmax response` (SR) goes from
+# {value}`normalized_score.order_free:.3f` without privacy to
+# {value}`normalized_score.order_strict:.3f` at $\epsilon = $
+# {value}`normalized_score.strictest:g`. P1's score has been known since 2019 as {term}`E-AURC`.
 #
-# ```{result} scores
+# ```{result} order
 # ```
 #
-# The lower the score, the better the order in which points are accepted.
+# Order or accuracy? 0 is a perfect order of acceptance, 1 a random one, at the accuracy that the
+# model has.
 #
 # **Do this.**
 # - Show the score beside that of a random order ({py:obj}`lib.selective.random_order_score`).
@@ -218,7 +222,7 @@ for model in models:
 
 # %%
 by_model = {model: run_experiments(settings[model]) for model in models}
-trained = by_model[models[0]]
+trained, studied = by_model[models[0]], list(by_model.values())
 chapter.uses(epochs=trained.settings.epochs)
 for model, each in by_model.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
@@ -233,6 +237,27 @@ chapter.figure(
         "area between, which is the score; means over seeds."
     ),
 )
+
+# %% [markdown]
+# Part of that area is what a lower accuracy alone makes of it. What is left of the score when it is
+# divided by that of a random order at the same accuracy is the order's:
+
+# %%
+order = studies.order_table(trained)
+chapter.figure(
+    figures.plot_order(order),
+    "order",
+    alt="Lines with error bars: the score as a fraction of a random order's, by budget and method.",
+    caption=(
+        f"Normalized score over that of a random order at the same accuracy on {used} "
+        f"({models[0]}); bars are 95% intervals over {n_seeds} seeds."
+    ),
+)
+of_sr = order[order["method"] == "SR"].set_index("epsilon")["relative"]
+
+# %%
+chapter.check("P1-order-lost", evidence.least(evidence.runs, by_seed.order_lost(studied, "SR")))
+chapter.values(order_free=of_sr[np.inf], order_strict=of_sr[min(epsilons)])
 
 # %% [markdown]
 # Keep the order and move the accuracy: the bound moves with it, and the score with both.
@@ -280,7 +305,6 @@ for model, found in summaries.items():
     )
 
 # %%
-studied = list(by_model.values())
 cells = by_seed.cells(chapter.reported("P1, Table 2"), used, studied, studies.normalized_scores)
 chapter.check_cells(
     "P1, Table 2",
@@ -596,7 +620,7 @@ chapter.values(
 #   it moves the score ({doc}`interplay`).
 # - *Comparisons between accuracies.* The score subtracts a limit, it does not divide by a range. By
 #   Eq. {eq}`eq-extremes` part of what grows as $\epsilon$ falls is the score of ignorance itself.
-#   P1 does not separate the two.
+#   P1 does not separate the two; the first figure of this page does.
 # - *Chance.* Standard deviations over five training runs do not contain that all of them are judged
 #   on the same test points.
 # - *All or most.* The text says that the score grows with every smaller budget; in P1's own Table 2
@@ -620,10 +644,8 @@ chapter.values(
 #    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
 #        -y '{"rates": [0.1], "free_rates": [0.1]}'
 #    ```
-# 4. Divide the score by that of a random order (`selective.random_order_score`). Does privacy still
-#    make abstention worse?
-# 5. Prove that no order can score more than the entropy of $a$.
-# 6. Use `selective.points_needed` on two models of your own.
+# 4. Prove that no order can score more than the entropy of $a$.
+# 5. Use `selective.points_needed` on two models of your own.
 #
 # ## Further pages
 #

@@ -78,8 +78,8 @@ chapter.note(
 #
 # ## The mechanism
 #
-# A training $\mathcal{M}$ that draws random numbers is $(\epsilon, \delta)$-private if, for all
-# data sets $D$ and $D'$ that differ by one record, added or removed, and for all sets $E$ of
+# Let $D$ and $D'$ be any two data sets that differ by one record, added or removed. A training
+# $\mathcal{M}$ that draws random numbers is $(\epsilon, \delta)$-private if, for all sets $E$ of
 # outcomes,
 #
 # $$
@@ -104,8 +104,8 @@ chapter.note(
 #   g_i \min\Bigl\{1, \frac{c}{\|g_i\|}\Bigr\} + \sigma c\, \xi_t \Bigr) .
 # $$ (eq-dp-sgd)
 #
-# Two details matter. The sum is divided by the *expected* batch size $qN$: Algorithm 2 prints
-# $1/|B_t|$, but the realised size $|B_t|$ depends on who took part and would itself be a release.
+# Two details matter. The sum is divided by the *expected* batch size $qN$. Algorithm 2 prints
+# $1/|B_t|$, but the realized size $|B_t|$ depends on who took part and would itself be a release.
 # And a sample may well be empty, or twice the usual size; a shuffled loader of equal batches is
 # another mechanism, which the accountants below do not cover.
 #
@@ -131,8 +131,8 @@ print(f"spent: epsilon = {result.epsilon:.3f} at delta = {result.plan.delta:g}")
 # ## What it costs
 #
 # Every step spends privacy; an {term}`accountant` bounds the total. P1 uses Rényi differential
-# privacy ({term}`RDP`) {cite}`mironov2017renyi`: the Rényi divergence of order $\alpha$ between
-# what a step releases on neighbouring data is at most some $\rho_\alpha(q, \sigma)$, divergences of
+# privacy ({term}`RDP`) {cite}`mironov2017renyi`. Between what a step releases on neighboring data,
+# the Rényi divergence of order $\alpha$ is at most some $\rho_\alpha(q, \sigma)$. Divergences of
 # $T$ steps add up, and
 #
 # $$
@@ -224,13 +224,14 @@ else:
     chapter.not_run(chapter.claims("P1-"), "the paper's ensembles have five members")
 
 # %% [markdown]
-# With a budget of {value}`training.first_epsilon:g`, each of {value}`training.members` members may
-# spend {value}`training.member_epsilon:.2f` by composition, at $\delta$, where the rule of thumb
-# says {value}`training.thumb_epsilon:.2f`, at $\delta / M$; plain composition would cost a noise
-# multiplier of {value}`training.noise_plain:.2f` instead of {value}`training.noise_composed:.2f`.
-# The rule of thumb is no proof: by RDP, the paper's own accountant, models trained after it spend
-# {value}`training.thumb_together:.2f` together, and stay below the smaller budgets of the table. By
-# PLD they keep all: the calculation says so, not the rule.
+# Let {value}`training.members` members share a budget of {value}`training.first_epsilon:g`. By
+# composition each may spend {value}`training.member_epsilon:.2f`, at $\delta$. The rule of thumb
+# says {value}`training.thumb_epsilon:.2f`, at $\delta / M$. Composition needs a noise multiplier of
+# {value}`training.noise_composed:.2f`, plain composition {value}`training.noise_plain:.2f`.
+#
+# The rule of thumb is no proof. By RDP, the paper's own accountant, models trained after it spend
+# {value}`training.thumb_together:.2f` together. They stay below the smaller budgets of the table.
+# By PLD they keep all: the calculation says so, not the rule.
 #
 # ## Choosing a learning rate
 #
@@ -253,7 +254,7 @@ chapter.table(
 # ## Two paths, one result
 #
 # One model at a time is trained with Opacus {cite}`yousefpour2021opacus`. Many small models at once
-# are trained by compiled code: for a dense layer with inputs $a_i$ and backpropagated errors $d_i$
+# are trained by compiled code. For a dense layer with inputs $a_i$ and backpropagated errors $d_i$
 # the gradient of one example is an outer product, so
 #
 # $$
@@ -303,9 +304,8 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # {value}`training.largest_difference:.0e`. With other seeds the mean accuracies differ by at most
 # {value}`training.largest_z:.1f` standard errors; the largest of so many differences is that large
 # by chance with probability {value}`training.chance:.2f`. That is little, but twins agree: what
-# differs are seeds, not engines. On digits, privacy takes the accuracy
-# from {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f` at
-# $\epsilon = $ {value}`training.strongest_epsilon:g`.
+# differs are seeds, not engines. On digits, the smallest budget takes the accuracy from
+# {value}`training.accuracy_without:.3f` to {value}`training.accuracy_strongest:.3f`.
 
 # %% [markdown]
 # ## How fast
@@ -322,14 +322,15 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 #
 # ## Precision, and the same numbers again
 #
-# `precision` is that of the forward and backward pass alone: `"float32"`, `"tf32"` (products of
-# 10-bit mantissas on NVIDIA's tensor cores; a CPU has none) or `"bf16"` (slow on a CPU, where the
-# compiled engine does not take it). The guarantee needs that no example moves the sum of gradients
-# by more than the clipping norm, and that the noise is as large as the accountant assumes.
-# Gradients are therefore turned into float32 before their norms are taken, and clipping, summation,
-# noise and update are in float32 whatever the passes were: a gradient that is coarse is clipped as
-# it is, so that a lower precision may cost accuracy, never privacy. Rounding in float32 itself is
-# not accounted for; tests hold what an example moves to the clipping norm but for rounding.
+# `precision` is that of the forward and backward pass alone: `"float32"`, `"tf32"` or `"bf16"`.
+# With tf32, NVIDIA's tensor cores multiply mantissas of 10 bits; a CPU has none. On a CPU bf16 is
+# slow, and the compiled engine does not take it there. The guarantee needs that no example moves
+# the sum of gradients by more than the clipping norm, and that the noise is as large as the
+# accountant assumes. Gradients are therefore turned into float32 before their norms are taken.
+# Clipping, summation, noise and update are in float32 whatever the passes were. A coarse gradient
+# is clipped as it is, so that a lower precision may cost accuracy, never privacy. Rounding in
+# float32 itself is not accounted for; tests hold what an example moves to the clipping norm but for
+# rounding.
 #
 # `deterministic` makes PyTorch refuse algorithms whose sums depend on the order in which threads
 # finish. It is no part of the guarantee. Teachers and students of PATE are trained with PyTorch's
@@ -362,8 +363,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # %% [markdown]
 # That is {value}`training.billions:.1f` billion gradients of one example; on eight A100 it would
 # take about {value}`training.a100_days:.0f` days. Runs of that size are stored under the hash of
-# their configuration, code and data, resume after a crash with the same result and the same privacy
-# spent, and can be spread over a Dask cluster (`lib/runs/CLUSTERS.md`).
+# their configuration, code and data. After a crash they resume with the same result and the same
+# privacy spent. They can be spread over a Dask cluster (`lib/runs/CLUSTERS.md`).
 #
 # ## What is new here
 #
@@ -380,7 +381,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## What the papers leave open
 #
-# - *Which batch size divides the sum.* P1's Algorithm 2 divides by the realised one. Its accountant
+# - *Which batch size divides the sum.* P1's Algorithm 2 divides by the realized one. Its accountant
 #   does not cover that, and the paper does not say what its code does.
 # - *How batches are drawn.* P1 draws each example by a coin of its own; P3's text says nothing
 #   about it, and its accountant needs {term}`Poisson sampling`.
@@ -389,7 +390,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # - *Whether $\delta = 1 / N$ is small enough.* To publish one record drawn at random has that
 #   $\delta$ and $\epsilon = 0$: a guarantee worth its name has a $\delta$ far below $1 / N$.
 # - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,
-#   and neighbouring data sets have different $N$.
+#   and neighboring data sets have different $N$.
 #
 # ## Exercises
 #

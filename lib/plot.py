@@ -10,9 +10,10 @@ Those of this package begin so:
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -30,8 +31,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 #: Markers in the same order, so that colour is never the only difference.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-# A phone shows the 4 inches of a figure in a little over 3: 11 pt stay readable there.
-_WIDTH = 4.0
+# A phone shows the 4 inches of a figure in a little over 3: 11 pt stay readable there.  The column
+# of a page has 7 to 8 inches on a screen, where the same figure is laid out anew: see `svg_pair`.
+_WIDTH, _WIDE = 4.0, 7.0
+_STACKED: WeakKeyDictionary[Figure, tuple[Sequence[Axes], int]] = WeakKeyDictionary()
 #: An environment variable with which what is cut off or squeezed is an error, as in the tests.
 CHECK_FIGURES = "COMPANION_CHECK_FIGURES"
 _SLACK, _LEAST = 0.05, 0.5  # inches
@@ -111,9 +114,19 @@ def new_figure(
 
 
 def panels(rows: int, height: float, **options: Any) -> tuple[Figure, Any]:
-    """As :func:`new_figure`: panels below each other, an array of them also if there is one."""
+    """As :func:`new_figure`: panels below each other, an array of them also if there is one.
+
+    Where a page is wide they stand side by side: nothing may depend on which is above which.
+    """
     figure, axes = new_figure(rows, 1, height, sharex=True, squeeze=False, **options)
+    if rows > 1:
+        side_by_side(figure, axes[:, 0], {2: 2, 4: 2}.get(rows, 3))
     return figure, axes[:, 0]
+
+
+def side_by_side(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """Have panels stand in so many columns, row by row, where a page is wide."""
+    _STACKED[figure] = list(axes), columns
 
 
 def _grid(ax: Axes) -> None:
@@ -121,9 +134,9 @@ def _grid(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
-def plain_log(axis: Axis) -> None:
+def plain_log(axis: Axis, digits: Sequence[int] = (1, 2, 3, 5)) -> None:
     """Write plain numbers on a logarithmic axis of few decades: 2, 3 and 5 beside powers of ten."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axis.set_major_locator(LogLocator(subs=digits))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_locator(NullLocator())
 
@@ -132,16 +145,80 @@ def svg_bytes(figure: Figure, salt: str, title: str = "") -> bytes:
     """SVG of a figure, which is closed; without date, with a fixed salt: always the same file."""
     from matplotlib import pyplot as plt
 
-    stream = io.BytesIO()
-    metadata = {"Date": None} | ({"Title": title} if title else {})
     try:
-        with matplotlib.rc_context({"svg.hashsalt": salt}):
-            figure.savefig(stream, format="svg", metadata=metadata)
-        if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure)):
-            raise ValueError(f"figure {salt} {fault}")
+        return _svg(figure, salt, title)
     finally:
         plt.close(figure)
+
+
+def svg_pair(figure: Figure, salt: str) -> tuple[bytes, bytes]:
+    """Two SVGs of a figure, which is closed: for a phone, and for the whole column of a page.
+
+    The second is as wide as the text on a screen; what :func:`panels` stacked stands side by side
+    there, with what the panels have in common said once.  Panels with legends of their own, which
+    need room, stay stacked.
+    """
+    from matplotlib import pyplot as plt
+
+    try:
+        narrow = _svg(figure, salt, "")
+        with style():
+            _spread(figure)
+        return narrow, _svg(figure, f"{salt}, wide", "")
+    finally:
+        plt.close(figure)
+
+
+def _svg(figure: Figure, salt: str, title: str) -> bytes:
+    stream = io.BytesIO()
+    metadata = {"Date": None} | ({"Title": title} if title else {})
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(stream, format="svg", metadata=metadata)
+    if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure)):
+        raise ValueError(f"figure {salt} {fault}")
     return stream.getvalue()
+
+
+def _spread(figure: Figure) -> None:
+    """Lay a figure that was drawn for a phone out for a page."""
+    height = figure.get_size_inches()[1]
+    axes, columns = _STACKED.get(figure, ([], 1))
+    if len(axes) < 2 or sum(ax.get_legend() is not None for ax in axes) > 1:
+        figure.set_size_inches(_WIDE, height)
+        return
+    rows = -(-len(axes) // columns)
+    before = axes[0].get_subplotspec().get_gridspec().nrows
+    figure.set_size_inches(_WIDE, rows * max(height / before, 2.2) + 0.5)
+    grid = figure.add_gridspec(rows, columns)
+    for i, ax in enumerate(axes):
+        ax.set_subplotspec(grid[divmod(i, columns)])
+        ax.tick_params(labelbottom=i + columns >= len(axes))
+    _say_once(figure, axes, columns)
+
+
+def _say_once(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """Of panels side by side: one legend, one label below them, one at the left of a row."""
+    below = {ax.get_xlabel() for ax in axes} - {""}
+    if len(below) == 1:
+        for ax in axes:
+            ax.set_xlabel("")
+        figure.supxlabel(below.pop(), fontsize="medium")
+    same = len({ax.get_ylabel() for ax in axes}) == 1
+    named = [tuple(label.get_text() for label in ax.get_yticklabels()) for ax in axes]
+    one_axis = all(ax.get_ylim() == axes[0].get_ylim() for ax in axes) and len(set(named)) == 1
+    for i, ax in enumerate(axes):
+        if i % columns and same:
+            ax.set_ylabel("")
+        if i % columns and one_axis:
+            ax.tick_params(labelleft=False)
+    for legend in (ax.get_legend() for ax in axes if ax.get_legend()):  # one at most
+        texts, title = [text.get_text() for text in legend.get_texts()], legend.get_title()
+        handles = legend.legend_handles
+        legend.remove()
+        # Where words are long, fewer of them stand in a line.
+        line = max(1, min(len(texts), int(80 / (6 + max(map(len, texts))))))
+        options = {"ncols": line, "title": title.get_text() or None, "fontsize": 10}
+        figure.legend(handles, texts, loc="outside upper center", **options)
 
 
 def _fault(figure: Figure) -> str:

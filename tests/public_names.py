@@ -10,7 +10,11 @@ PACKAGES = {
         *("selective", "suitability", "audit", "counterfactual", "report", "privacy"),
         *("training", "data", "runs", "plot"),
     )
-} | {"book": "lib.book.session", "white_box": "lib.audit.white_box"}
+} | {
+    "book": "lib.book.session",
+    "white_box": "lib.audit.white_box",
+    "forecasts": "lib.counterfactual.forecasts",
+}
 
 
 def public_names(page: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from lib import counterfactual as C
 from lib import privacy as V
 from lib import selective as L
 from lib import suitability as S
+from lib.counterfactual import forecasts as F
 
 #: What an argument is by its name: the forms that it is given in, and what must be refused in it.
 KIND = {
@@ -434,6 +435,13 @@ add("counterfactual.exact_sequence", KNOWN, OF, kinds=NUMBERS, order=STREAM,
 add("counterfactual.confidence_sequence", dict(influence=VALUES), "influence", order=STREAM)
 add("counterfactual.predictable_nuisances", {**ONE, "start": 50, "rng": 0},
     "X scores abstained", kinds=NUMBERS, order=STREAM)
+FORECAST = dict(p=dyadic(rng.random(N) / 2 + 0.25), q=dyadic(rng.random(N) / 2 + 0.25),
+    outcomes=CORRECT)
+add("forecasts.winkler_score", FORECAST, "p q outcomes", per_row="*", call=F.winkler_score,
+    kinds=dict(p="unit", q="unit", outcomes="flags"))
+for f, more in (("one_sided_e_process", {}), ("lagged_p_values", dict(lag=3))):
+    add(f"forecasts.{f}", dict(values=VALUES - 0.5, lowest=-1.0, **more), "values", order=STREAM,
+        call=getattr(F, f))
 SCORED = dict(scores=VALUES, abstained=ABSTAINED)
 for f, more in (("selective_score", {}), ("classification_quality", {}),
     ("chow_score", dict(reward=0.5))):

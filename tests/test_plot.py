@@ -1,10 +1,12 @@
 """A figure that is cut off or squeezed is an error where figures are checked, as in these tests."""
 
+import re
+
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from lib.plot import CHECK_FIGURES, new_figure, plain_log, svg_bytes
+from lib.plot import CHECK_FIGURES, new_figure, panels, plain_log, svg_bytes, svg_pair
 
 
 def cut_off():
@@ -58,3 +60,66 @@ def test_a_short_logarithmic_axis_has_plain_numbers():
     assert {"0.02", "0.03", "0.05"} <= {text.get_text() for text in ax.get_yticklabels()}
     assert not ax.get_xticks(minor=True).size
     plt.close(figure)
+
+
+def size(svg: bytes) -> tuple[float, float]:
+    width, height = re.search(rb'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()
+    return float(width) / 72, float(height) / 72
+
+
+def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
+    monkeypatch.setenv(CHECK_FIGURES, "1")
+    figure, axes = panels(3, 2.4)
+    for ax in axes:
+        ax.plot([0, 1], label="a line")
+        ax.set_ylabel("accuracy")
+    axes[-1].set_xlabel("coverage")
+    axes[0].legend()
+    narrow, wide = map(size, svg_pair(figure, "s"))
+    assert narrow[0] == pytest.approx(4, abs=0.3)
+    assert narrow[1] > 6
+    assert wide[0] == pytest.approx(7, abs=0.3)
+    assert wide[1] < 4
+    figure.canvas.draw()
+    tops = {round(ax.get_position().y1, 3) for ax in axes}
+    assert len(tops) == 1
+    assert [ax.get_ylabel() for ax in axes] == ["accuracy", "", ""]
+    assert [ax.get_xlabel() for ax in axes] == ["", "", ""]
+    assert figure.get_supxlabel() == "coverage"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a line"]
+    assert not any(ax.get_legend() for ax in axes)
+    assert not plt.get_fignums()
+
+
+def test_panels_of_several_scales_keep_their_axes():
+    figure, axes = panels(2, 2.0)
+    for factor, ax in zip((1, 10), axes, strict=True):
+        ax.plot([0, factor])
+        ax.set_ylabel("accuracy")
+    svg_pair(figure, "s")
+    assert len({round(ax.get_position().y1, 3) for ax in axes}) == 1
+    assert all(ax.yaxis.get_tick_params()["labelleft"] for ax in axes)
+
+
+def test_panels_with_legends_of_their_own_stay_stacked():
+    figure, axes = panels(2, 2.0)
+    for ax in axes:
+        ax.plot([0, 1], label="a line")
+        ax.legend()
+    assert size(svg_pair(figure, "s")[1]) == pytest.approx((7, 4), abs=0.3)
+    assert all(ax.get_legend() for ax in axes)
+
+
+def test_one_panel_becomes_wider_and_four_stand_two_by_two():
+    figure, _ = new_figure(height=3)
+    assert size(svg_pair(figure, "s")[1]) == pytest.approx((7, 3), abs=0.3)
+    figure, axes = panels(4, 2)
+    svg_pair(figure, "s")
+    assert len({round(ax.get_position().x0, 3) for ax in axes}) == 2
+
+
+def test_a_pair_is_checked_and_closed(monkeypatch):
+    monkeypatch.setenv(CHECK_FIGURES, "1")
+    with pytest.raises(ValueError, match="figure s goes"):
+        svg_pair(cut_off(), "s")
+    assert not plt.get_fignums()

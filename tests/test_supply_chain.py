@@ -101,6 +101,14 @@ def test_somebody_looks_for_newer_actions():
     settings = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))
     (update,) = settings["updates"]
     assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
+    assert update["cooldown"]["default-days"] >= 7  # a release that is withdrawn is so soon
+
+
+def test_nothing_is_installed_beside_what_the_image_of_the_runner_has(workflows):
+    """Chromium is there (runner-images, Ubuntu2604-Readme.md); Ubuntu's package of it is a snap."""
+    for workflow in workflows.values():
+        for name, step in steps(workflow):
+            assert not re.search(r"\b(apt|apt-get|snap)\b", step.get("run", "")), name
 
 
 def test_no_checkout_leaves_a_token_behind(workflows):

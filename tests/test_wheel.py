@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -102,6 +103,47 @@ def test_it_imports_whole_without_a_connection_and_works_elsewhere(installed, tm
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["blocked", "True"]
+
+
+CHAPTER = """# %% [markdown]
+# # One
+# It is {value}`one.n:d`.
+
+# %% tags=["parameters"]
+n: int = 2  # [1, 9] a number
+
+# %%
+import lib
+from lib.book.session import open_chapter
+
+chapter = open_chapter("one", globals())
+chapter.values(n=n)
+print(lib.__file__)
+"""
+
+
+@pytest.mark.slow
+def test_papermill_runs_a_chapter_of_a_book_with_no_lib_beside_it(installed, tmp_path):
+    """From another folder; process and kernel have the installed one."""
+    book, elsewhere = tmp_path / "book", tmp_path / "elsewhere"
+    book.mkdir()
+    elsewhere.mkdir()
+    (book / "one.py").write_text(CHAPTER)
+    (book / "claims.yml").touch()
+    (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n  - file: one\n")
+    given = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
+    program = str(Path(sys.executable).with_name("papermill"))
+    done = subprocess.run(
+        [program, "../book/one.py", "-", "-p", "n", "3"],
+        cwd=elsewhere,
+        env=given | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    notebook = nbformat.reads(done.stdout, as_version=4)
+    assert notebook.cells[0].source == "# One\nIt is 3."
+    assert str(installed / "lib" / "__init__.py") in done.stdout
 
 
 @pytest.mark.slow

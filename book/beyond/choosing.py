@@ -4,9 +4,10 @@
 # A team tries three learning rates, publishes the best model, and states the $\epsilon$ of a single
 # training. But all three training runs read the private data. What does an honest search cost?
 #
-# **Answer.** What is published is the best of several trials, so all of them count: who claims
-# $\epsilon = $ {value}`choosing.strictest:g` and leaves the search out can prove no less than
-# {value}`choosing.really:.2f`. Counting costs little accuracy as long as the list is short.
+# **Answer.** What is published is the best of several trials, so all of them count. Whoever claims
+# the smallest budget and leaves the search out can prove no less than
+# $\epsilon = $ {value}`choosing.really:.2f`. Counting costs little accuracy as long as the list is
+# short.
 #
 # ```{result} accuracy
 # ```
@@ -22,13 +23,14 @@
 # ## What holds, and what does not
 #
 # - *Caution.* An $\epsilon$ that leaves the search out says too little. A claim of
-#   {value}`choosing.mildest:g` becomes {value}`choosing.really_mild:.2f` if the search is counted.
+#   {value}`choosing.mildest:g` becomes {value}`choosing.really_mild:.2f` once the search is
+#   counted.
 # - *Holds.* Where the list is short, counting every trial changes the accuracy by only
-#   {value}`choosing.every_strict:+.3f` at $\epsilon = $ {value}`choosing.strictest:g` (standard
-#   error {value}`choosing.every_strict_se:.3f`).
+#   {value}`choosing.every_strict:+.3f` at the smallest budget (standard error
+#   {value}`choosing.every_strict_se:.3f`).
 # - *Caution.* On this list no search at all is better: the middle rate is ahead of counting
 #   (table). We made the list, so its middle is no blind guess.
-# - *Holds.* A random number of trials pays for long lists: 64 trials cost
+# - *Holds.* A random number of trials pays for long lists. Sixty-four trials cost
 #   {value}`choosing.random_64:.2f` instead of {value}`choosing.counted_64:.2f`.
 #
 # ## What to do
@@ -143,17 +145,19 @@ chapter.values(
 )
 
 # %% [markdown]
-# Eight trials that spend $\epsilon = $ {value}`choosing.least:g` each cost
-# {value}`choosing.counted_8:.2f` if all are counted, and {value}`choosing.random_8:.2f` if their
-# number is logarithmic with mean 8; with 64 it is {value}`choosing.counted_64:.2f` against
-# {value}`choosing.random_64:.2f`. A random number pays for long lists of settings. For two or three
-# settings counting costs less, and it tries them all: a logarithmic number is far below its mean
-# half of the time, and far above it now and then.
+# Take trials that spend $\epsilon = $ {value}`choosing.least:g` each. Eight of them cost
+# {value}`choosing.counted_8:.2f` if all are counted. If their number is logarithmic with mean
+# eight, they cost {value}`choosing.random_8:.2f`. With a mean of 64 it is
+# {value}`choosing.random_64:.2f` in place of {value}`choosing.counted_64:.2f`.
+#
+# A random number pays for long lists of settings. For two or three settings counting costs less,
+# and it tries them all. A logarithmic number is far below its mean half of the time, and far above
+# it now and then.
 #
 # ## What it costs in accuracy
 #
-# Four teams with the same budget: one does not count its trials, one takes the middle rate of the
-# list and searches nothing, one counts every trial, one draws their number. Each search is made
+# Four teams have the same budget. One does not count its trials; one takes the middle rate of the
+# list and searches nothing. One counts every trial, and one draws their number. Each search is made
 # anew several times, with other noise.
 
 # %%
@@ -209,11 +213,11 @@ chapter.values(
 
 # %% [markdown]
 # The team that claims $\epsilon = $ {value}`choosing.strictest:g` and does not count can prove no
-# less than {value}`choosing.really:.2f`; with {value}`choosing.mildest:g` it is
+# less than {value}`choosing.really:.2f`. At $\epsilon = $ {value}`choosing.mildest:g` it can prove
 # {value}`choosing.really_mild:.2f`. Counting every trial changes the accuracy by
-# {value}`choosing.every_strict:+.3f` at the smallest budget. The random search has the largest
-# spread, and in the recorded run the lowest accuracy at every budget, though for its list of five
-# it needs less noise than counting: a search of one trial takes any rate.
+# {value}`choosing.every_strict:+.3f` at the smallest budget. A search of one trial takes any rate:
+# the random search has the largest spread, and in the recorded run the lowest accuracy at every
+# budget. Yet for its list of five it needs less noise than counting.
 #
 # ## Clipping norm and batch
 #
@@ -242,13 +246,13 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 
 # %% [markdown]
 # A clipping norm of {value}`choosing.pair_norm:g` with batches of {value}`choosing.pair_batch` is
-# best, {value}`choosing.pair_best:.3f`; the worst pair reaches {value}`choosing.pair_worst:.3f`.
-# With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f`,
-# the norm by {value}`choosing.by_norm:.3f`, hardly more than two training runs of one pair differ:
-# there is one for each pair and rate, at one budget. In the recorded run the largest norm is ahead
-# with each batch; [P1's experiments](../interplay.py) have a small one. Where nearly every gradient
-# is clipped, a smaller norm with a larger rate is the same training. None of these trials is
-# counted either.
+# best. It reaches {value}`choosing.pair_best:.3f`, the worst pair {value}`choosing.pair_worst:.3f`.
+# With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f` and
+# the norm by {value}`choosing.by_norm:.3f`. That is hardly more than two training runs of one pair
+# differ, and there is one for each pair and rate, at one budget. In the recorded run the largest
+# norm is ahead with each batch; [P1's experiments](../interplay.py) have a small one. Where nearly
+# every gradient is clipped, a smaller norm with a larger rate is the same training. None of these
+# trials is counted either.
 #
 # ## What this page leaves out
 #

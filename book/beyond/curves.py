@@ -29,11 +29,13 @@
 # - Over all rates no difference between what this attack found and the proven curve can be told.
 #   Its lower limit, from {value}`curves.label_models:,d` training runs, is
 #   {value}`curves.label_low:.0%`.
-# - *Examples keep a distance.* {value}`curves.proven_tpr:.0%` may be found at $\epsilon = $
-#   {value}`curves.epsilon:g`, and the best attack finds {value}`curves.found_tpr:.0%`.
-# - *Open.* Is that the attack's weakness or the proof's? In the hard case, at $\epsilon = $
-#   {value}`curves.hard_epsilon:.2g`, {value}`curves.hard_proven:.0%` may be found and
-#   {value}`curves.hard_tpr:.0%` were. These trials are too few to tell whether the proof is tight.
+# - *Examples keep a distance.* At $\epsilon = $ {value}`curves.epsilon:g` a fraction of
+#   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
+#   {value}`curves.found_tpr:.0%`.
+# - *Open.* Is that the attack's weakness or the proof's? In the hard case
+#   ($\epsilon = $ {value}`curves.hard_epsilon:.2g`) a fraction of {value}`curves.hard_proven:.0%`
+#   may be found. The attack found {value}`curves.hard_tpr:.0%`. These trials are too few to tell
+#   whether the proof is tight.
 #
 # ## What to do
 #
@@ -122,7 +124,7 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 #
 # two lines {cite}`wasserman2010statistical`. But the {term}`privacy loss distribution` of the
 # training's ledger proves a $\delta$ for *each* $\epsilon$. The largest of all these lines is the
-# {term}`trade-off function` $f(x)$ {cite}`dong2022gaussian`: no attack of any kind has a smaller
+# {term}`trade-off function` $f(x)$ {cite}`dong2022gaussian`. No attack of any kind has a smaller
 # FNR, whichever of the two data sets it takes for granted until shown otherwise.
 #
 # One number says most of it: the $\mu$ of the closest Gaussian whose curve {eq}`eq-gaussian` lies
@@ -135,12 +137,12 @@ proven = trade_off(ledger)
 proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
 
 # %% [markdown]
-# ## Three trainings, three attacks
+# ## Three training runs, three attacks
 #
 # - *Examples.* The audited training of [the page before](../audit_trainings.py), under P3's
 #   attacks.
 # - *A hard case.* A record with a feature of its own, in which nothing but noise hides it.
-# - *Labels.* Here records are public and labels go through randomised response. Each of
+# - *Labels.* Here records are public and labels go through randomized response. Each of
 #   many models has one record whose label is one of two wrong ones, by a coin. The attack compares
 #   the final model's logits for both.
 
@@ -310,8 +312,8 @@ chapter.values(
 )
 
 # %% [markdown]
-# If $\epsilon$ is {value}`curves.most:g` times what is claimed, the curve shows it in
-# {value}`curves.noticed:.0%` of the audits, and the union bound on $\epsilon$ in
+# Let $\epsilon$ be {value}`curves.most:g` times what is claimed. The curve shows it in
+# {value}`curves.noticed:.0%` of the audits, the union bound on $\epsilon$ in
 # {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
 # Gaussian bound of [audited training runs](../audit_trainings.py) rests on a hypothesis. Here
 # nothing is assumed: the curve is the one that the accountant proves.
@@ -347,14 +349,14 @@ chapter.table(
 #
 # Each page that trains privately has ledgers, and here is what one or some of them prove. Attacks
 # on real data are blue. Where there are none, the book's engine trains small models by the *same*
-# mechanism (sampling rate, noise, number of steps) on data in which nothing but noise hides a
-# record: orange, {value}`curves.private_models:,d` of them a panel (of the hard case, those above).
-# They could refute a proof, so few of them a gross fault alone; what an attack would find in that
-# page's data they do not say. This attack knows the mechanism and sees the weights up to
-# {value}`curves.private_looks` times in a training; the proof allows it to see them at all steps.
-# The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the experiments
-# or the {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms PATE alone
-# has no attack here.
+# mechanism (sampling rate, noise, number of steps). Nothing but noise hides a record in their data.
+# They are orange, {value}`curves.private_models:,d` of them in each part of the figure (of the hard
+# case, those above). They could refute a proof, so few of them a gross fault alone; what an attack
+# would find in that page's data they do not say. This attack knows the mechanism and sees the
+# weights up to {value}`curves.private_looks` times in a training; the proof allows it to see them
+# at all steps. The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the
+# experiments or the {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms
+# PATE alone has no attack here.
 
 # %%
 chapter.figure(
@@ -379,12 +381,12 @@ chapter.table(
 )
 
 # %% [markdown]
-# A true proof is refuted with probability {value}`curves.allowed:.0%` at most, by any
-# of the attacks: each one's limits hold at the level {value}`curves.each_level:.2%` (Bonferroni).
-# The labels of ALIBI and AGIBI have one record with a coin in each training, as those above have:
-# the many canaries in a training of [their page](../canaries.py) are no independent trials. Nor are
-# those of PATE, whose ensembles are too dear for one trial each. Its curve is sure before anything
-# is asked, of {value}`curves.pate_queries:,d` questions.
+# A true proof is refuted with probability {value}`curves.allowed:.0%` at most, by any of the
+# attacks: each one's limits hold at the level {value}`curves.each_level:.2%` (Bonferroni). The
+# labels of ALIBI and AGIBI have one record with a coin in each training run, as those above have.
+# The many canaries in a training run of [their page](../canaries.py) are no independent trials. Nor
+# are those of PATE, whose ensembles are too dear for one trial each. Its curve is sure before
+# anything is asked, of {value}`curves.pate_queries:,d` questions.
 #
 # ### What another auditor offers
 #
@@ -395,8 +397,10 @@ chapter.table(
 # - *A threshold from one division of the trials, or the median over many*:
 #   {py:obj}`lib.audit.held_out_lower_bound`, with `splits`.
 # - *All thresholds on the frontier*, with Bonferroni's correction for their number:
-#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds, as the scores decide which are on
-#   the frontier.
+#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds. Its bound is smaller for it, on
+#   the same scores. But the scores decide which are on the frontier, and to pay for these alone
+#   does not keep the level: a test simulates mechanisms where such a bound is above the truth more
+#   often than it says.
 # - *One run*, also for Gaussian curves: {py:obj}`lib.audit.one_run_epsilon`.
 # - *Quantiles of a bootstrap, estimates from raw counts*: not offered. A test counts how often they
 #   are above the truth, and it is far more often than they say. Their authors call them no bounds.

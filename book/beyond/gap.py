@@ -6,9 +6,8 @@
 # model worse at knowing what it does not know?
 #
 # **Answer.** Noise in the labels looks like bad ranking, since no order can foresee a flipped
-# label. Of a gap of {value}`gap.noisy_gap:.3f` under noisy labels {value}`gap.noise:.3f` are noise,
-# at $\epsilon = $ {value}`gap.strict:g`. The split needs to know how often each label is right;
-# taken at their word, labels blame the model.
+# label. At the smallest budget this noise alone makes a gap of {value}`gap.noise:.3f`. The split
+# needs to know how often each label is right; taken at their word, labels blame the model.
 #
 # ```{result} terms
 # ```
@@ -16,7 +15,7 @@
 # A bar is the gap between the bound and what a model reaches, split into its terms, for each budget
 # and for clean and noisy labels.
 #
-# **Do this.** Have some points labelled twice before you improve a score: where people disagree,
+# **Do this.** Have some points labeled twice before you improve a score: where people disagree,
 # the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
 # [More](#what-to-do).
 #
@@ -26,8 +25,8 @@
 #   {value}`gap.gap_strict:.3f` at the same budget.
 # - *Holds.* The order's part is {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho -
 #   \rho/(K-1)$ times, exactly.
-# - *Holds.* Privacy hurts twice. Of the growth of the gap by {value}`gap.growth:+.3f`, the worse
-#   order makes {value}`gap.by_order:+.3f`, and more errors in the old order the rest.
+# - *Holds.* Privacy hurts twice. The gap grows by {value}`gap.growth:.3f`. Of this the worse order
+#   makes {value}`gap.by_order:.3f`, and more errors in the old order the rest.
 # - *Holds.* Calibration errors and the gap are different things. Scaling brings the calibration
 #   error under noisy labels from {value}`gap.noisy_ece:.3f` to {value}`gap.noisy_scaled:.3f`. The
 #   calibration term of the gap is {value}`gap.noisy_calibration:.4f`.
@@ -116,10 +115,10 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 #
 # ## Four terms
 #
-# Let $y_i$ say whether prediction $i$ is right, $q_i$ the probability of that, and $A(v; s)$ the
-# mean over coverages of the mean of $v$ among the points that score $s$ accepts. $B(v)$ is the area
-# under the bound of Eq. {eq}`eq-bound` at the accuracy $\bar v$. With a recalibrated score $r$ the
-# gap, P1's {term}`accuracy-normalized score`, is
+# Let $y_i$ say whether prediction $i$ is right, and let $q_i$ be the probability of that. Let
+# $A(v; s)$ be the mean of $v$ among the points that score $s$ accepts, averaged over coverages.
+# $B(v)$ is the area under the bound of Eq. {eq}`eq-bound` at the accuracy $\bar v$. With a
+# recalibrated score $r$ the gap, P1's {term}`accuracy-normalized score`, is
 #
 # $$
 # \begin{aligned}
@@ -134,15 +133,15 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # negative: no order has a larger $A(q; \cdot)$ than that by $q$, and no curve that ends in
 # $\bar q$ rises above the bound. The last term is 0 on average, up to $1/n$.
 #
-# Two consequences. If labels are free of noise, then $q_i$ is 0 or 1, sorting by it reaches the
-# bound, and *all* of the gap is order: a weak model lowers the bound and leaves no gap by that
-# alone. And a recalibration that increases strictly keeps the order, so that its term is exactly 0,
+# This has two consequences. If labels are free of noise, then $q_i$ is 0 or 1, sorting by it
+# reaches the bound, and *all* of the gap is order. A weak model lowers the bound and leaves no gap
+# by that alone. And a recalibration that increases strictly keeps the order. Its term is exactly 0,
 # however much better the probabilities become.
 #
 # ## What is known of the labels
 #
-# The models are P1's plain family, trained on clean labels and judged twice: by clean labels, and
-# by labels of which each is replaced with probability $\rho$ by one of the $K - 1$ others. Then
+# The models are P1's plain family, trained on clean labels and judged twice: by clean labels and by
+# noisy ones. A noisy label is replaced with probability $\rho$ by one of the $K - 1$ others. Then
 # $q_i = 1 - \rho$ where the clean label agrees with the prediction, and $\rho / (K - 1)$ elsewhere.
 # The score is the largest softmax probability, recalibrated by temperature scaling
 # {cite}`guo2017calibration` on the other half of the points.
@@ -215,18 +214,20 @@ chapter.values(
 # %% [markdown]
 # ## Does privacy hurt ranking or calibration?
 #
-# Judged by clean labels, the gap is {value}`gap.gap_free:.3f` without privacy and
-# {value}`gap.gap_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`. It is all order, yet it may
+# Judged by clean labels, the gap is {value}`gap.gap_free:.3f` without privacy. At
+# $\epsilon = $ {value}`gap.strict:g` it is {value}`gap.gap_strict:.3f`. It is all order, yet it may
 # grow for two reasons: there are more errors to put in order, or they are put in a worse one. The
 # second shows in {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random
-# order at the same accuracy: {value}`gap.naurc_free:.3f` without privacy,
-# {value}`gap.naurc_strict:.3f` with. Of the growth of {value}`gap.growth:+.3f` (standard error over
-# training runs {value}`gap.growth_se:.3f`), more errors in the old order make
-# {value}`gap.by_errors:+.3f`, and then their worse order {value}`gap.by_order:+.3f`.
+# order at the same accuracy. It is {value}`gap.naurc_free:.3f` without privacy and
+# {value}`gap.naurc_strict:.3f` with it.
+#
+# The gap grows by {value}`gap.growth:.3f` (standard error over training runs
+# {value}`gap.growth_se:.3f`). More errors in the old order make {value}`gap.by_errors:+.3f`, and
+# then their worse order {value}`gap.by_order:+.3f`.
 #
 # The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
-# {value}`gap.ece_strict:.3f` at $\epsilon = $ {value}`gap.strict:g`, and temperature scaling makes
-# it {value}`gap.scaled_strict:.3f`. The calibration term of the gap is
+# {value}`gap.ece_strict:.3f` at the smallest budget. Temperature scaling makes it
+# {value}`gap.scaled_strict:.3f`. The calibration term of the gap is
 # {value}`gap.calibration_strict:.4f`, as a temperature hardly moves the order. Calibration that
 # private training has spoiled misleads whoever reads the probabilities; which points are answered
 # at a given coverage depends on the order alone.
@@ -283,12 +284,12 @@ chapter.table(
 )
 
 # %% [markdown]
-# For the finite sample there is a bound with a constant. If labels are independent, then
+# For the finite sample there is a bound with a constant. Suppose that labels are independent. Then
 # with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
-# $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima; that is {value}`gap.reach:.3f` with
-# {value}`gap.points:,d` points. For the area alone, whose error by the draw of the labels has a
-# standard deviation of {value}`gap.finite_error:.4f` here, the largest error of all training runs
-# was {value}`gap.finite:.4f`.
+# $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima. That is {value}`gap.reach:.3f` with
+# {value}`gap.points:,d` points. For the area alone, the draw of the labels makes an error with a
+# standard deviation of {value}`gap.finite_error:.4f`. The largest of all training runs was
+# {value}`gap.finite:.4f`.
 #
 # ## People's labels
 #
@@ -300,7 +301,7 @@ chapter.table(
 #
 # ## What this page leaves out
 #
-# - Trainings see clean labels. Noise in training changes the model, and with it every term.
+# - Training runs see clean labels. Noise in training changes the model, and with it every term.
 # - The standard errors are over training runs. The points are a draw as well
 #   ({py:obj}`lib.selective.estimate`), the same for all budgets.
 # - A recalibration that sees features can change the order, and win. That is another score.

@@ -2,12 +2,12 @@
 # # A promise under privacy
 #
 # A clinic promises its users: where the model answers, at least nine of ten answers are right. The
-# threshold behind that promise was chosen on labelled patients, and the usual recipe publishes the
+# threshold behind that promise was chosen on labeled patients, and the usual recipe publishes the
 # score of one of them. Can the promise be kept and the patients be protected, too?
 #
-# **Answer.** It can, since the noise that hides a patient has a known distribution, so the test can
-# allow for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the
-# draws of any size and budget. With few points privacy costs coverage.
+# **Answer.** It can. The noise that hides a patient has a known distribution, so the test allows
+# for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the draws
+# of any size and budget. With few points privacy costs coverage.
 #
 # ```{result} coverage
 # ```
@@ -16,7 +16,7 @@
 # validation points. Dashed: the threshold that is not private; dotted: the largest coverage there
 # is.
 #
-# **Do this.** Keep some thousand labelled people out of the training, and list thresholds before
+# **Do this.** Keep some thousand labeled people out of the training, and list thresholds before
 # you look at them. Call {py:obj}`lib.selective.private_threshold` once: every further call, with
 # another target too, spends its epsilon again.
 #
@@ -28,7 +28,7 @@
 #   that was kept. With few points that is not rare.
 # - *Holds.* The function that is not private ({py:obj}`lib.selective.guaranteed_threshold`)
 #   promises as much if its assumption holds. It failed in at most {value}`promise.free_broken:.1%`
-#   of {value}`promise.draws:d` draws, where one standard error of what is allowed is
+#   of {value}`promise.draws:d` draws. One standard error of what is allowed is
 #   {value}`promise.spread:.1%`.
 # - *Does not hold.* A mean is no promise for the threshold in hand. With the [private
 #   quantile](#beside-it-the-private-quantile), accuracy is below the target in up to
@@ -191,28 +191,29 @@ chapter.values(
 )
 
 # %% [markdown]
-# With {value}`promise.many:,d` points and $\epsilon = $ {value}`promise.spoken:g` the model answers
-# {value}`promise.private_many:.1%` of the cases, with the same test without noise
-# {value}`promise.noiseless_many:.1%`. The function that is not private
-# ({py:obj}`lib.selective.guaranteed_threshold`) reaches {value}`promise.free_many:.1%`: it takes
-# its thresholds from the data and assumes that accuracy falls below the target once. With
-# {value}`promise.few:d` points privacy costs more:
-# {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`, and
-# {value}`promise.free_few:.1%` without privacy.
+# Take {value}`promise.many:,d` points and $\epsilon = $ {value}`promise.spoken:g`. The model
+# answers {value}`promise.private_many:.1%` of the cases; with the same test without noise it
+# answers {value}`promise.noiseless_many:.1%`. The function that is not private
+# ({py:obj}`lib.selective.guaranteed_threshold`) reaches {value}`promise.free_many:.1%`. It takes
+# its thresholds from the data and assumes that accuracy falls below the target once.
+#
+# With {value}`promise.few:d` points privacy costs more. Coverage is
+# {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`. The function that
+# is not private has {value}`promise.free_few:.1%`.
 #
 # ## Beside it, the private quantile
 #
 # Private prediction sets {cite}`angelopoulos2021private` have a private quantile. It bounds the
-# fraction of all points that are answered *and* wrong, in the mean over draws, and is told here
-# which fraction gives the target accuracy: nobody knows that before the coverage is known. So told
+# fraction of all points that are answered *and* wrong, in the mean over draws. Here it is told
+# which fraction gives the target accuracy, which nobody knows before the coverage is known. So told
 # it answers more, {value}`promise.quantile_many:.1%` with {value}`promise.many:,d` points. But it
 # promises nothing for the threshold in hand.
 #
 # ## Model and threshold together
 #
 # If nobody is both among the training and the validation data, then everybody's loss is that of the
-# one part in which they are: the larger epsilon counts. If the same people are in both, with other
-# records (the promise needs some that the model has not seen), losses add up
+# one part in which they are. The larger epsilon counts. Suppose the same people are in both, with
+# other records, as the promise needs some that the model has not seen. Then losses add up
 # ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
 
 # %%
@@ -232,8 +233,8 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 
 # %% [markdown]
 # The model, whose noise RDP chose, has spent {value}`promise.model_alone:.2f` by PLD, at the
-# $\delta$ of the table; with a threshold of $\epsilon = $ {value}`promise.spoken:g` chosen on the
-# same people it is {value}`promise.same_people:.2f`, not {value}`promise.added:.2f`.
+# $\delta$ of the table. Choose a threshold of $\epsilon = $ {value}`promise.spoken:g` on the same
+# people. Both then spend {value}`promise.same_people:.2f` together, not {value}`promise.added:.2f`.
 #
 # ## What this page leaves out
 #

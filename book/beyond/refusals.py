@@ -29,8 +29,9 @@
 # - *Caution.* The asymptotic sequence missed in up to {value}`refusals.asymptotic_worst:.1%` of the
 #   streams where points are few or answers rare. With fitted propensities and rare answers it
 #   missed in a quarter (table). It promises nothing for any given number of points.
-# - *The price.* Half of the first streams have excluded 0 by the exact sequence
-#   {value}`refusals.when_half_exact`, by the asymptotic one {value}`refusals.when_half_asymptotic`.
+# - *The price.* By the exact sequence half of the first streams have excluded 0
+#   {value}`refusals.when_half_exact`. By the asymptotic one they have
+#   {value}`refusals.when_half_asymptotic`.
 # - *The price.* With rare answers the exact one is {value}`refusals.exact_rare:.2f` wide against
 #   {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, is what costs.
 #
@@ -170,15 +171,17 @@ chapter.values(
 )
 
 # %% [markdown]
-# By what they answered, A less B is {value}`refusals.selective:+.3f` at the end; had both always
-# answered it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
-# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It first excludes 0 at
-# {value}`refusals.decided:,` points, the asymptotic one with fitted propensities at
-# {value}`refusals.decided_fitted:,` (0: never); then one may stop. (Who goes on may see 0 again,
-# for what is estimated is the mean of the points so far, which moves.) With the same images and
-# refusals drawn anew, {value}`refusals.replays` times, the exact sequence missed the truth so far
-# at any time in {value}`refusals.again_exact` of the streams, and the interval for a fixed time,
-# looked at after every image, in {value}`refusals.again_fixed`.
+# By what they answered, A less B is {value}`refusals.selective:+.3f` at the end. Had both always
+# answered, it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
+# [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It first excludes zero at
+# {value}`refusals.decided:,` points. The asymptotic one with fitted propensities does at
+# {value}`refusals.decided_fitted:,` (0: never). Then one may stop. (Whoever goes on may see zero
+# again, since the mean of the points so far moves.)
+#
+# We drew the refusals anew, {value}`refusals.replays` times, with the same images. In
+# {value}`refusals.again_exact` of these streams the exact sequence missed the truth so far at any
+# time. The interval for a fixed time, looked at after every image, did in
+# {value}`refusals.again_fixed`.
 #
 # ## How often each is wrong
 #
@@ -265,11 +268,11 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # %% [markdown]
 # ## Two text classifiers that may refuse
 #
-# No public table of a language model's answers *and* refusals was at hand under a free licence. So
-# two models of words judge sentences of film reviews: A, a logistic regression that learned from
-# many phrases, and B, naive Bayes from few, which refuses half of the time. Which would be better
-# if neither might refuse? The intervals of the groups hold all together, if sentences are
-# independent of each other.
+# No public table of a language model's answers *and* refusals was at hand under a free license. So
+# two models of words judge sentences of film reviews. A is a logistic regression that learned from
+# many phrases. B is naive Bayes from few, and refuses half of the time. Which would be better if
+# neither might refuse? The intervals of the groups hold all together, if sentences are independent
+# of each other.
 
 # %%
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
@@ -314,20 +317,20 @@ chapter.values(
 )
 
 # %% [markdown]
-# By what they answered the two differ by {value}`refusals.text_selective:+.3f`. The estimate, had
-# both always answered, is {value}`refusals.text_estimate:+.3f`
-# [{value}`refusals.text_low:.3f`, {value}`refusals.text_high:.3f`]; the truth, which we know, is
-# {value}`refusals.text_truth:+.3f`. In {value}`refusals.groups_apart` of
-# {value}`refusals.groups` groups the better one can be told with 95% confidence for all groups
-# together, and {value}`refusals.groups_held` of these intervals hold the truth of their group.
+# By what they answered the two differ by {value}`refusals.text_selective:+.3f`. Had both always
+# answered, the difference would be {value}`refusals.text_truth:+.3f`. The estimate of it is
+# {value}`refusals.text_estimate:+.3f`, with an interval of [{value}`refusals.text_low:.3f`,
+# {value}`refusals.text_high:.3f`]. In {value}`refusals.groups_apart` of {value}`refusals.groups`
+# groups the better one can be told, with 95% confidence for all groups together. The intervals of
+# {value}`refusals.groups_held` groups hold the truth.
 #
 # ## The program of Choe and Ramdas
 #
-# If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence,
-# and on their baseball forecasts ours ended where their notebook does, at all five digits printed
-# (tried once: the forecasts are not among the book's data). Their boundary comes from the package
-# confseq, whose published values ours is tested against. Their program takes $V_n$ to be at least
-# 1, which ours does not need.
+# If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence.
+# On their baseball forecasts ours ended where their notebook does, at all five digits printed.
+# (This was tried once: the forecasts are not among the book's data.) Their boundary comes from the
+# package confseq, whose published values ours is tested against. Their program takes $V_n$ to be at
+# least 1, which ours does not need.
 #
 # ## What this page leaves out
 #

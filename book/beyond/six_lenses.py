@@ -2,13 +2,98 @@
 # # One model, six lenses
 #
 # Somebody hands you a classifier and says: it was trained privately, it is accurate, and it knows
-# when not to answer. May you use it? The chapters of this book each answer a part of that question,
-# on models of their own. This one takes a *single* private model and asks all parts of it: what
-# privacy cost, whether it may refuse to answer and is right where it does answer, whether it can be
-# used on other data than it was made for, how much an attacker really learns about one person's
-# record or label, and whether a competitor would be better if neither could refuse. The answers are
-# in one table. Every entry is computed below, and its first column leads to the chapter that
-# explains the method and its limits.
+# when not to answer. May you use it? Here a *single* private model is asked all questions of this
+# book.
+#
+# **Answer.** No number decides that alone. How much of the promise is used, an audit inside one
+# training run says best: of the proven $\epsilon = $ {value}`six_lenses.epsilon:.1f` it shows at
+# least {value}`six_lenses.inside_gaussian:.1f`, on the hypothesis of a Gaussian curve and
+# independent scores.
+#
+# ```{result} ladder
+# ```
+#
+# Each row is an attack: what it shows, what it could have shown at most, and what is proven, for a
+# record and for a label. In the middle, the same audit where most of the noise is missing.
+#
+# **Do this.**
+# - Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your own data.
+# - Audit a training of yours from inside: {doc}`lib.audit.white_box </reference/white_box>`.
+# - With a file of outputs, [Your own model](../your_model.py) computes what this page does, but for
+#   the proof of $\epsilon$ and the labels' canaries.
+#
+# ## What each lens says
+#
+# ```{list-table}
+# :header-rows: 1
+# :widths: 30 25 45
+#
+# * - The question
+#   - The answer
+#   - The number
+# * - [Trained with privacy](../training.py): what is promised, and what does it cost?
+#   - {value}`six_lenses.answer_training`
+#   - $\epsilon = $ {value}`six_lenses.epsilon:.2f` at $\delta = $ {value}`six_lenses.delta:.0e`;
+#     accuracy {value}`six_lenses.accuracy:.3f`
+#     [{value}`six_lenses.accuracy_low:.3f`, {value}`six_lenses.accuracy_high:.3f`]; the
+#     competitor's minus this: {value}`six_lenses.lost:.3f`
+#     [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], for these two models
+# * - [Abstention](../interplay.py): is it right {value}`six_lenses.target:.1%` of the time if it
+#   may refuse?
+#   - {value}`six_lenses.answer_abstention`
+#   - answers {value}`six_lenses.coverage:.1%`
+#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`];
+#     {value}`six_lenses.kept_words`;
+#     [normalized score](../normalized_score.py) {value}`six_lenses.score:.4f`
+#     [{value}`six_lenses.score_low:.4f`, {value}`six_lenses.score_high:.4f`]
+# * - [Suitability](../suitability.py): may it be used on other data, without labels?
+#   - {value}`six_lenses.answer_suitability`
+#   - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations accepted:
+#     {value}`six_lenses.accepted_suitable` clearly suitable,
+#     {value}`six_lenses.accepted_wrongly` clearly unsuitable,
+#     {value}`six_lenses.accepted_undecided` undecided. As they are:
+#     p = {value}`six_lenses.p_none:.1e`
+# * - [Audit](../audit.py): how private is it really, for one record?
+#   - {value}`six_lenses.answer_audit`
+#   - From inside one training run $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.2f` at
+#     {value}`six_lenses.level:.0%` on the hypothesis of a Gaussian curve, and
+#     $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on none, which could show
+#     {value}`six_lenses.inside_ceiling:.2f` at most; {value}`six_lenses.epsilon:.2f` is proven.
+#     From outside, {value}`six_lenses.trials` trainings show {value}`six_lenses.audit_lower:.2f`,
+#     and could show {value}`six_lenses.ceiling:.2f` at most
+# * - [Labels](../canaries.py): can a label be read off the model?
+#   - {value}`six_lenses.answer_labels`
+#   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
+#     ({value}`six_lenses.label_plain:.2f` without privacy); {value}`six_lenses.label_proven:.1f` is
+#     proven, {value}`six_lenses.label_ceiling:.2f` is the most that these canaries could show
+# * - [Counterfactual](../counterfactual.py): is a competitor better if neither may refuse?
+#   - {value}`six_lenses.answer_counterfactual`
+#   - difference {value}`six_lenses.difference:.3f`
+#     [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`]; the truth
+#     is {value}`six_lenses.difference_truth:.3f`
+# ```
+#
+# Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
+# follow from the numbers by a rule (`decisions`), and change with them. The first column leads to
+# the chapter that explains the method and its limits.
+#
+# ## May it be used, then?
+#
+# - *The promise.* Whether one record was in the training data or not may make any outcome up to
+#   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$).
+#   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
+#   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
+# - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
+#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit of
+#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.2f` on the hypothesis
+#   of a Gaussian curve, and {value}`six_lenses.broken_free:.2f` on none.
+# - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
+#   "do not rely on it there without labels".
+# - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
+#   supplier for five things: $\epsilon$, $\delta$ and what counts as one record; the accuracy on
+#   what it answers, with the fraction that it answers; outputs on labelled test data, so that you
+#   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
+#   count; and how likely it was to answer each input, so that what it withheld can be estimated.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, own} data
@@ -116,92 +201,6 @@ if used != dataset:
     )
 
 # %% [markdown]
-# ## What a decision maker reads
-#
-# ```{list-table}
-# :header-rows: 1
-# :widths: 30 25 45
-#
-# * - The question
-#   - The answer
-#   - The number
-# * - [Trained with privacy](../training.py): what is promised, and what does it cost?
-#   - {value}`six_lenses.answer_training`
-#   - $\epsilon = $ {value}`six_lenses.epsilon:.2f` at $\delta = $ {value}`six_lenses.delta:.0e`;
-#     accuracy {value}`six_lenses.accuracy:.3f`
-#     [{value}`six_lenses.accuracy_low:.3f`, {value}`six_lenses.accuracy_high:.3f`]; the
-#     competitor's minus this: {value}`six_lenses.lost:.3f`
-#     [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], for these two models
-# * - [Abstention](../interplay.py): is it right {value}`six_lenses.target:.1%` of the time if it
-#   may refuse?
-#   - {value}`six_lenses.answer_abstention`
-#   - answers {value}`six_lenses.coverage:.1%`
-#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`];
-#     {value}`six_lenses.kept_words`;
-#     [normalized score](../normalized_score.py) {value}`six_lenses.score:.4f`
-#     [{value}`six_lenses.score_low:.4f`, {value}`six_lenses.score_high:.4f`]
-# * - [Suitability](../suitability.py): may it be used on other data, without labels?
-#   - {value}`six_lenses.answer_suitability`
-#   - {value}`six_lenses.accepted` of {value}`six_lenses.populations` populations accepted:
-#     {value}`six_lenses.accepted_suitable` clearly suitable,
-#     {value}`six_lenses.accepted_wrongly` clearly unsuitable,
-#     {value}`six_lenses.accepted_undecided` undecided. As they are:
-#     p = {value}`six_lenses.p_none:.1e`
-# * - [Audit](../audit.py): how private is it really, for one record?
-#   - {value}`six_lenses.answer_audit`
-#   - From inside one training run $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.2f` at
-#     {value}`six_lenses.level:.0%` on the hypothesis of a Gaussian curve, and
-#     $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on none, which could show
-#     {value}`six_lenses.inside_ceiling:.2f` at most; {value}`six_lenses.epsilon:.2f` is proven.
-#     From outside, {value}`six_lenses.trials` trainings show {value}`six_lenses.audit_lower:.2f`,
-#     and could show {value}`six_lenses.ceiling:.2f` at most
-# * - [Labels](../canaries.py): can a label be read off the model?
-#   - {value}`six_lenses.answer_labels`
-#   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
-#     ({value}`six_lenses.label_plain:.2f` without privacy); {value}`six_lenses.label_proven:.1f` is
-#     proven, {value}`six_lenses.label_ceiling:.2f` is the most that these canaries could show
-# * - [Counterfactual](../counterfactual.py): is a competitor better if neither may refuse?
-#   - {value}`six_lenses.answer_counterfactual`
-#   - difference {value}`six_lenses.difference:.3f`
-#     [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`]; the truth
-#     is {value}`six_lenses.difference_truth:.3f`
-# ```
-#
-# Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
-# follow from the numbers by a rule (`decisions`), and change with them.
-#
-# **May it be used, then?** No number decides that alone. In words:
-#
-# - *The promise.* Whether one record was in the training data or not may make any outcome up to
-#   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$).
-#   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
-#   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
-# - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
-#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit of
-#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.2f` on the hypothesis
-#   of a Gaussian curve, and {value}`six_lenses.broken_free:.2f` on none.
-# - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
-#   "do not rely on it there without labels".
-# - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
-#   supplier for five things: $\epsilon$, $\delta$ and what counts as one record; the accuracy on
-#   what it answers, with the fraction that it answers; outputs on labelled test data, so that you
-#   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
-#   count; and how likely it was to answer each input, so that what it withheld can be estimated.
-#   With a file of them, [Your own model](../your_model.py) computes what this page does, but for
-#   the proof of $\epsilon$ and the labels' canaries; {doc}`lib.audit.white_box
-#   </reference/white_box>` audits a training of yours from inside.
-#
-# ## In one figure
-#
-# What is proven, what attacks show, and what they could have shown at most, for a record and for a
-# label.
-#
-# ```{result} ladder
-# ```
-#
-# ## For those who go on
-#
-# Next comes each lens by itself, and how they fit together.
 # ## Training: what is promised, and what it costs
 #
 # {value}`six_lenses.network` is trained by DP-SGD: in every step each example is in the sample with

@@ -75,6 +75,7 @@ import pandas as pd
 from lib import suitability
 from lib.runs import stored_table
 from lib.studies.beyond import watch as studies
+from lib.studies.beyond.skill import confidence_skill, plot_skill
 from lib.studies.suitability import figures
 from lib.studies.suitability.alarms import active_errors, simulate_alarms, simulate_monitoring
 from lib.studies.suitability.opening import TITLES, find_data
@@ -441,6 +442,46 @@ chapter.table(
 chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 
 # %% [markdown]
+# ## Whose estimate is better?
+#
+# Labels also say which of two estimates to trust: the filter's, or the model's own confidence.
+# Winkler's skill score compares forecasts row by row
+# ({py:obj}`lib.counterfactual.forecasts.winkler_score`): at most 1, and below 0 on average where
+# the confidence is worse. A one-sided e-process
+# ({py:obj}`lib.counterfactual.forecasts.one_sided_e_process`) watches the monthly means, here with
+# all labels of a month. Where labels come late, months that are {value}`suitability_time.lag`
+# apart make a sequence of their own, and each must show it. P4's talk names these as further work
+# of its authors.
+
+# %%
+skill = confidence_skill(first, np.random.default_rng([seed, 2]))
+chapter.figure(
+    plot_skill(skill, alpha),
+    "skill",
+    alt="Above: monthly skill of the confidence, below zero; below: evidence that grows by month.",
+    caption=(
+        f"{title}, first model. Above: mean Winkler skill of the model's confidence against the "
+        "filter's estimate. Below: evidence that the confidence is worse, with labels at once and "
+        f"{lag} months late (one over the p-value); dotted: level {alpha:g}."
+    ),
+)
+chapter.values(skill=skill["skill"].mean())
+decided = skill.loc[skill["evidence"] >= 1 / alpha, "month"]
+late = skill.loc[skill["p, late"] <= alpha, "month"]
+
+# %%
+chapter.values(
+    skill_month=int(decided.min()) if len(decided) else 0,
+    skill_late=int(late.min()) if len(late) else 0,
+    skill_months=len(skill),
+)
+
+# %% [markdown]
+# The mean skill is {value}`suitability_time.skill:+.2f`. Labels at once show that the confidence is
+# worse after {value}`suitability_time.skill_month` of {value}`suitability_time.skill_months`
+# months, late ones after {value}`suitability_time.skill_late` (0: never in this time). What is
+# shown is an order on average so far, and no size.
+#
 # ## What this page leaves out
 #
 # - Real months. The order of rows within a year is drawn, so that within a year nothing drifts.

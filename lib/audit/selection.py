@@ -169,6 +169,13 @@ def union_lower_bound(
     ties, and as many as n1 for the FNR.  So a = (1 - level) / N, or (1 - level) / min(2 m, N) if
     `fixed`.
 
+    To pay for the thresholds on the frontier alone (the corners of the least concave curve above
+    the ROC curve, about ten to forty) gives a larger bound and is not enough: the scores choose
+    them, and the best bound is always at one of them.  jax_privacy's default does so.  Where every
+    threshold reaches the truth, such bounds at 95% were above it in 6.5% of 10,000 simulated
+    audits of 2,500 scores, and in 7.6% of one-run audits of 5,000 guesses
+    (``tests/audit/test_jax_privacy.py``); the bound here was in 0.05%.
+
     Examples
     --------
     >>> row, bound = union_lower_bound(roc_counts(scores, members), delta=1e-5)

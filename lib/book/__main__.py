@@ -4,6 +4,8 @@
 chapter's other parameter files, as ``interplay.gtsrb``.
 
 ``python -m lib.book judge``: write the verdicts of all records by the conditions as they stand.
+
+``python -m lib.book words [PAGE ...]``: how the prose reads; of a page, which sentences to correct.
 """
 
 import argparse
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lib.book import prose
 from lib.book.chapters import (
     PROFILES,
     chapter_files,
@@ -42,9 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     record.add_argument("chapters", nargs="*", help="all that have parameters, if none is named")
     record.add_argument("--profile", choices=PROFILES, default="standard")
     judge = commands.add_parser("judge", help="write the verdicts of all records anew")
-    for command in (build, record, judge):
+    words = commands.add_parser("words", help="measure the prose of all pages")
+    words.add_argument("pages", nargs="*", help="show what to correct on these pages")
+    for command in (build, record, judge, words):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
+    if options.command == "words":
+        return _words(options.book, options.pages)
     try:
         check_cluster()  # before any work
     except (ValueError, ImportError) as error:
@@ -61,6 +68,19 @@ def main(arguments: list[str] | None = None) -> int:
         if name not in known:
             parser.error(f"no chapter {name!r}; there are {', '.join(known)}")
     return _record(options.book, options.chapters or given, options.profile)
+
+
+def _words(book: Path, names: list[str]) -> int:
+    """Print a table of all pages, or what to correct on some."""
+    texts = {n: (p.read_text(encoding="utf-8"), p.suffix) for n, p in prose.pages(book).items()}
+    if unknown := sorted({*names} - {*texts}):
+        print(f"error: no page {unknown[0]!r}; there are {', '.join(texts)}", file=sys.stderr)
+        return 2
+    for name in names:
+        print(*prose.to_correct(*texts[name]), sep="\n")
+    if not names:
+        print(prose.table({name: prose.measure(*each) for name, each in texts.items()}))
+    return 0
 
 
 def _from_nothing(record: Mapping[str, Any]) -> float:

@@ -44,7 +44,7 @@ TRAINING = ("epochs", "batch_size", "clipping_norm", "momentum", "checkpoint_eve
 _REFUTED = 0.05
 
 #: How the cells of a group can be drawn: :mod:`lib.book.pictures`.
-PICTURES = ("dots", "heat", "intervals")
+PICTURES = ("dots", "heat", "intervals", "slopes")
 _KINDS = ("exact", "statistical", "trend")
 
 
@@ -79,7 +79,7 @@ class Claim:
     unit : str, optional
         Of the values: ``trials``; ``epsilon`` stands before them.
     picture, axis : str, optional
-        How the cells of a group are drawn, ``dots``, ``heat`` or ``intervals``; what their axis is.
+        How the cells of a group are drawn, a word of `PICTURES`; what their axis is.
     reported, tolerance : float, optional
         The paper's value and the largest absolute difference that still reproduces it.
     source : str, optional

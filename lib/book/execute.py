@@ -47,7 +47,7 @@ from lib.book.claims import audit_verdicts, read_claims
 from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
-from lib.book.site import svg_of
+from lib.book.site import svgs_of
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -153,11 +153,11 @@ class Executed:
 
     @property
     def figures(self) -> dict[str, dict[str, str]]:
-        """The figures shown, by name: ``svg``, ``alt`` and ``caption``."""
+        """The figures shown, by name: ``svg``, maybe ``wide``, ``alt`` and ``caption``."""
         found = {}
         for output in self._outputs(FIGURE_MIME):
-            about, svg = output[FIGURE_MIME], svg_of(output["text/html"])
-            found[about["name"]] = {"svg": svg, "alt": about["alt"], "caption": about["caption"]}
+            about, svgs = output[FIGURE_MIME], svgs_of(output["text/html"])
+            found[about["name"]] = svgs | {"alt": about["alt"], "caption": about["caption"]}
         return found
 
     @property

@@ -40,7 +40,7 @@ from lib.book.render import (
     verdicts_html,
 )
 from lib.book.words import duration_text, name_text
-from lib.plot import svg_bytes
+from lib.plot import svg_pair
 from lib.runs import fingerprint
 
 #: Parameters that say what was trained on what.
@@ -92,7 +92,7 @@ class Page:
         return self.done.values if self.run is None else self.run["values"]
 
     def picture(self, name: str) -> dict[str, str]:
-        """A figure of the page with its ``svg``, ``alt`` and ``caption``."""
+        """A figure of the page with its ``svg``, maybe ``wide``, ``alt`` and ``caption``."""
         found = self.done.figures.get(name) if self.run is None else figure_of(self.run, name)
         if found is None:
             raise KeyError(name)
@@ -190,7 +190,8 @@ class Page:
             found = self.picture(name)
         except KeyError:
             return ""
-        return figure_html(found["svg"].encode(), name, found["alt"], found["caption"], aside)
+        svg, wide = (found.get(each, "").encode() for each in ("svg", "wide"))
+        return figure_html(svg, name, found["alt"], found["caption"], aside, wide)
 
     def _cells(self, ids: list[str], caption: str) -> str:
         claims = [self.claims[i] for i in ids]
@@ -208,7 +209,8 @@ class Page:
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
         if any(claim.reach for claim in claims):
             said += " Bars are 95% intervals over trainings; the paper's follow from its ± (sd)."
-        return figure_html(svg_bytes(figure, name), name, alt, said) + table
+        svg, wide = svg_pair(figure, name)
+        return figure_html(svg, name, alt, said, wide=wide) + table
 
     def _table(self, part: Mapping[str, Any]) -> str:
         kept = self.run["tables"].get(part["name"])

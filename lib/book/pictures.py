@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 
 from lib.book.claims import Claim
 from lib.book.words import name_text
-from lib.plot import COLOURS, new_figure, style
+from lib.plot import COLOURS, MARKERS, new_figure, plain_log, side_by_side, style
 
 _PAPER, _OURS = {"marker": "D", "color": "0.45"}, {"marker": "o", "color": COLOURS[0]}
 
 
 def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> Figure | None:
-    """Draw the cells of a group as its claims ask for: ``dots``, ``heat`` or ``intervals``.
+    """Draw the cells of a group as its claims ask for: a word of `lib.book.claims.PICTURES`.
 
     The place of a cell, "Table 1, SVHN, SR, epsilon = 7", says where it stands: the first part in
     which cells differ names the panel, the rest the row (and the column or the end). A panel of
@@ -34,8 +34,10 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     cells = cells[kept.astype(bool)]
     if cells.empty:
         return None
-    draw = _DRAW[claims[0].picture]
     panels = list(cells.groupby("panel", sort=False))
+    if claims[0].picture == "slopes":
+        return _slopes(dict(panels), claims[0].axis)
+    draw = _DRAW[claims[0].picture]
     rows = max(of["row"].nunique() for _, of in panels)
     heat = claims[0].picture == "heat"
     # Panels with the same rows stand two in a line: a page of all P1's data would be too long.
@@ -67,7 +69,7 @@ def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> p
     """A row per cell: panel, row and last part of its place, values of the paper and of ours."""
     parts = [claim.place.split(", ") for claim in claims]
     common = next(i for i, of in enumerate(zip(*parts, strict=False)) if len(set(of)) > 1)
-    last = claims[0].picture in ("heat", "intervals")
+    last = claims[0].picture != "dots"
     rows = []
     for claim, part in zip(claims, parts, strict=True):
         verdict = found[claim.id]
@@ -98,6 +100,59 @@ def _dots(ax: Axes, cells: pd.DataFrame) -> None:
     ax.plot(cells["paper"], at, linestyle="", label="paper", markerfacecolor="none", **_PAPER)
     ax.plot(cells["ours"], at, linestyle="", label="ours", **_OURS)
     _rows(ax, cells["row"])
+
+
+def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
+    """A line a row over the last parts, "epsilon = 7": the paper's beside ours, on one scale."""
+    figure, axes = new_figure(len(panels), 2, height=1.9, squeeze=False, sharex=True)
+    with style():
+        for (panel, cells), pair in zip(panels.items(), axes, strict=True):
+            for whose, ax in zip(("paper", "ours"), pair, strict=True):
+                _slope(ax, cells, whose)
+                ax.set_title(f"{name_text(panel)}, {whose}", fontsize=10)
+            values = cells[["paper", "ours"]].to_numpy()
+            if 0 < 10 * np.nanmin(values) < np.nanmax(values) < 0.5:  # not one of large fractions
+                for ax in pair:
+                    ax.set_yscale("log")
+                    plain_log(ax.yaxis, (1, 3))
+            _one_scale(pair)
+        figure.supylabel(axis, fontsize="medium")
+        named = axes[0, 0].get_legend_handles_labels()
+        figure.legend(*named, loc="outside upper center", ncols=3)
+    side_by_side(figure, axes.T.ravel(), len(panels))
+    return figure
+
+
+def _slope(ax: Axes, cells: pd.DataFrame, whose: str) -> None:
+    """One panel of the slopes; intervals are thin and end where the values may."""
+    budgets = list(dict.fromkeys(cells["last"]))
+    for i, (row, of) in enumerate(cells.groupby("row", sort=False)):
+        of = of.set_index("last").loc[budgets]
+        at = np.arange(len(budgets)) + 0.05 * i
+        reach = of["reach"]
+        ends = (of["low"], of["high"])
+        if whose == "paper":
+            ends = (of["paper"] - reach).where(reach > 0), (of["paper"] + reach).where(reach > 0)
+        ends = [each.clip(0, 1) for each in ends]  # of areas and coverages
+        colour = COLOURS[i % len(COLOURS)]
+        ax.vlines(at, *ends, color=colour, linewidth=0.8, alpha=0.6)
+        ax.plot(at, of[whose], color=colour, marker=MARKERS[i % len(MARKERS)], label=row, lw=1.4)
+    names = [name.removeprefix("epsilon = ").replace("inf", r"$\infty$") for name in budgets]
+    ax.set_xticks(np.arange(len(budgets)), names)
+    ax.set_xlabel(r"$\epsilon$" if ax.get_subplotspec().is_last_row() else "")
+
+
+def _one_scale(pair: Sequence[Axes]) -> None:
+    """Both of a pair with the limits that hold the values of both, intervals left out."""
+    lines = [line.get_ydata() for ax in pair for line in ax.lines]
+    values = np.concatenate(lines).astype(float)
+    low, high = np.nanmin(values), np.nanmax(values)
+    if pair[0].get_yscale() == "log":
+        limits = (low / 1.3, high * 1.3)
+    else:
+        limits = (low - 0.05 * (high - low), high + 0.05 * (high - low))
+    for ax in pair:
+        ax.set_ylim(limits)
 
 
 def _intervals(ax: Axes, cells: pd.DataFrame) -> None:

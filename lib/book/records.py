@@ -50,6 +50,7 @@ _FIELDS = {
     "shown",
 }
 _OPTIONAL = {"used", "shown"}  # older records have none
+_DRAWN = {"svg", "wide"}  # of a figure; older ones have one layout
 
 #: Profiles whose runs may be recorded, the larger first.
 LARGEST_FIRST = ("gpu", "standard")
@@ -87,11 +88,12 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
 
 
 def figure_of(record: Mapping[str, Any], name: str) -> dict[str, str] | None:
-    """A recorded figure with its ``svg``, ``alt`` and ``caption``, None if there is none."""
+    """A recorded figure: ``svg``, maybe ``wide``, ``alt``, ``caption``; None if there is none."""
     kept = record["figures"].get(name)
     if kept is None:
         return None
-    return kept | {"svg": zlib.decompress(base64.b85decode(kept["svg"])).decode()}
+    svgs = kept.keys() & _DRAWN
+    return kept | {n: zlib.decompress(base64.b85decode(kept[n])).decode() for n in svgs}
 
 
 def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
@@ -104,7 +106,7 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
     infinite = (math.inf, -math.inf)  # which JSON has no numbers for
     record["values"] = {k: str(v) if v in infinite else v for k, v in executed.values.items()}
     record["figures"] = {
-        name: kept | {"svg": _packed(light_svg(kept["svg"]))}
+        name: kept | {n: _packed(light_svg(kept[n])) for n in kept.keys() & _DRAWN}
         for name, kept in executed.figures.items()
     }
     path = book / "records" / executed.profile / f"{name or executed.chapter}.json"

@@ -130,10 +130,16 @@ def code_spans(text: str) -> str:
     return "".join(f"<code>{p}</code>" if i % 2 else powers(p) for i, p in enumerate(parts))
 
 
-def figure_html(svg: bytes, name: str, alt: str, caption: str, aside: str = "") -> str:
-    """A figure with alternative text; folded under the words `aside` if there are any."""
+def figure_html(
+    svg: bytes, name: str, alt: str, caption: str, aside: str = "", wide: bytes = b""
+) -> str:
+    """A figure with alternative text; folded under the words `aside` if there are any.
+
+    `wide` is the same figure as it is laid out where there is room, if it is.
+    """
     page = (
-        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>{image_html(svg, alt)}"
+        f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
+        f"{image_html(svg, alt, wide)}"
         f"<figcaption>{html.escape(caption_text(caption))}</figcaption></figure>"
     )
     return folded(aside, page, "companion-rows") if aside else page
@@ -144,10 +150,20 @@ def picture_html(svg: bytes, alt: str) -> str:
     return f"<p class='companion-picture'>{image_html(svg, alt)}</p>"
 
 
-def image_html(svg: bytes, alt: str) -> str:
-    """An SVG within a page."""
-    source = base64.b64encode(svg).decode()
-    return f"<img src='data:image/svg+xml;base64,{source}' alt='{html.escape(alt)}'>"
+#: From which width of the window a figure is shown as it is laid out for a page.
+WIDE = "(min-width: 60rem)"
+
+
+def image_html(svg: bytes, alt: str, wide: bytes = b"") -> str:
+    """An SVG within a page, and another one where the window is wide."""
+    image = f"<img src='{_address(svg)}' alt='{html.escape(alt)}'>"
+    if not wide:
+        return image
+    return f"<picture><source media='{WIDE}' srcset='{_address(wide)}'>{image}</picture>"
+
+
+def _address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def parameters_html(declared: Sequence[Parameter], given: Mapping[str, Any], command: str) -> str:

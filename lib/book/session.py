@@ -326,11 +326,11 @@ class Chapter:
         """
         if not alt.strip():
             raise ValueError(f"figure {name} needs alternative text, not {alt!r}")
-        from lib.plot import svg_bytes  # what it needs takes a second to load
+        from lib.plot import svg_pair  # what it needs takes a second to load
 
-        svg = svg_bytes(figure, f"{self.name}.{name}")
+        svg, wide = svg_pair(figure, f"{self.name}.{name}")
         shown = {
-            "text/html": figure_html(svg, name, alt, caption, aside),
+            "text/html": figure_html(svg, name, alt, caption, aside, wide),
             "text/plain": f"[figure {name}: {alt}]",
         }
         if not theory:  # records keep it, and pages of another run show that run's

@@ -170,7 +170,7 @@ def redirect_page(title: str, address: str) -> str:
 
 # ---------------------------------------------------------------------- pages
 
-_FIGURE = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+_FIGURE = re.compile(r"(src|srcset)='data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
 _PATH = re.compile(r'(?<=\sd=")[^"]+')
 _PLACE = re.compile(r'(?<=\s)([xy]=")(-?\d+\.\d+)(?=")')
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
@@ -182,18 +182,22 @@ def minify_svg(page: str) -> str:
     What goes is in :func:`light_svg`. The data address holds text instead of base64, which takes a
     third more and hardly compresses.
     """
-    return _FIGURE.sub(lambda found: _light_address(found[1]), page)
+    return _FIGURE.sub(lambda found: f"{found[1]}='{_light_address(*found.groups())}", page)
 
 
-def _light_address(encoded: str) -> str:
+def _light_address(where: str, encoded: str) -> str:
     svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
-    # Kept as they are: what neither an address nor an attribute in single quotation marks minds.
-    return "data:image/svg+xml," + quote(svg, safe=' !"$()*+,-./:;<=>?@[]^_`{|}~')
+    # Kept as they are: what neither an address nor an attribute in single quotation marks minds;
+    # a blank ends the address in a set of sources.
+    blank = " " if where == "src" else ""
+    return "data:image/svg+xml," + quote(svg, safe=blank + '!"$()*+,-./:;<=>?@[]^_`{|}~')
 
 
-def svg_of(page: str) -> str:
-    """The first figure in a piece of HTML, as :func:`lib.book.render.figure_html` put it there."""
-    return base64.b64decode(_FIGURE.search(page)[1]).decode("utf-8")
+def svgs_of(page: str) -> dict[str, str]:
+    """The figure in a piece of HTML: its ``svg``, and ``wide`` if it is laid out for that, too."""
+    names = {"src": "svg", "srcset": "wide"}
+    found = {names[each[1]]: each[2] for each in _FIGURE.finditer(page)}
+    return {name: base64.b64decode(svg).decode("utf-8") for name, svg in found.items()}
 
 
 def light_svg(svg: str) -> str:

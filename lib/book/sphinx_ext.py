@@ -29,7 +29,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.failing import require_output, say_once
+from lib.book.failing import require_browser, require_output, say_once
 from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
     executed_notebook,
@@ -319,7 +319,8 @@ def _lock(app: Sphinx, config: Any) -> None:
     config.templates_path.append(str(_STATIC.parent / "templates"))
     parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
     config.html_sidebars = {"**": [f"{part}.html" for part in parts]}
-    config.html_favicon = str(_STATIC / "favicon.svg")
+    config.html_logo = config.html_favicon = str(_STATIC / "favicon.svg")
+    config.html_theme_options |= {"logo": {"text": config.html_title}}
     given = config.html_baseurl or os.environ.get("COMPANION_SITE", "")
     try:
         config.html_baseurl = site_address(given, app.companion_repository)
@@ -342,8 +343,9 @@ def _execute(app: Sphinx) -> None:
     if app.builder.name not in BUILDERS:
         raise ExtensionError(
             f"the builder {app.builder.name} cannot show figures and tables of this book, which are"
-            f" HTML; those that can are {', '.join(BUILDERS)} (a browser prints a page as PDF)"
+            f" HTML; those that can are {', '.join(BUILDERS)} (pdfhtml makes a PDF of them)"
         )
+    require_browser(app)
     profile = app.config.companion_profile
     app.companion_pages = {}
     try:

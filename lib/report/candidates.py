@@ -1,6 +1,7 @@
 """Every way to read what a model says in a table, the surest kind of output that there is."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from lib.report import outputs
 from lib.report.mapped import refuse
 from lib.report.naming import Family, families, role_of
-from lib.report.numbers import Numbers, predictions
+from lib.report.numbers import NO_CONFIDENCE, Numbers, predictions, union
 from lib.report.outputs import Candidate, Labels
 from lib.report.tables import Column, ReadingError
 
@@ -33,7 +34,12 @@ _SAYS = {
     " for each class?): each row is divided by its sum",
     "logits": "logits in {k} columns, {columns}",
 }
-_LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output")
+_LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output", "sigmoid")
+_UNLIKE = 0.9  # fraction below which predictions are of something else, of more than two classes
+_DOUBTED = 20  # rows from which a label that follows from the outputs is none
+
+
+_ANSWERS = [NO_CONFIDENCE]
 
 
 class Candidates:
@@ -45,9 +51,15 @@ class Candidates:
         self.mapper, self.label, self.hot = mapper, label, hot
         self.table, self.mapped = mapper.table, mapper.mapped
         self.rows = mapper.parts != "train"
+        self.guessed = False  # whether the label was found by its cells alone
 
     def find(self) -> list[Candidate]:
         """Readings: of one column a class, of one number, of predictions, of correctness."""
+        found = self.of_any_kind()
+        return [self.doubted(one) for one in found] if self.guessed else found
+
+    def of_any_kind(self) -> list[Candidate]:
+        """Readings of the surest kind."""
         explicit = {"probability", "logit", "prediction", "confidence", "correct"} & {*self.mapped}
         if not explicit and (found := self.of_matrices()):
             return found
@@ -105,7 +117,7 @@ class Candidates:
                 self.mapper.says.append(f"no column is called a label; these may be: {names}")
             return []
         (column, ways), *_ = found
-        self.label = column
+        self.label, self.guessed = column, True
         self.mapper.used.add(column.name)
         options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
         return [
@@ -117,6 +129,25 @@ class Candidates:
             )
             for way, option in zip(ways, options, strict=True)
         ]
+
+    def doubted(self, one: Candidate) -> Candidate:
+        """A reading without its label, if that was a guess and follows from the outputs."""
+        known = self.rows & (one.labels >= 0)
+        if self.label is None or one.logits is None or known.sum() < _DOUBTED:
+            return one
+        second = one.logits[known, -1] - one.logits[known, 0]
+        high, low = (second[one.labels[known] == j] for j in (1, 0))
+        same = (one.answers == one.labels)[known].all()
+        if one.logits.shape[1] == 2:
+            same |= low.max(initial=-np.inf) < high.min(initial=np.inf)
+        if not same:
+            return one
+        says = [text for text in one.says if not text.startswith(repr(self.label.name))]
+        says.append(
+            f"{self.label.name!r} follows from them in all rows: it is taken as what the model "
+            f"answered; --map label={self.label.name} if it is the truth"
+        )
+        return replace(one, labels=np.full_like(one.labels, -1), says=says, guess=False)
 
     def mismatch(self, keys: list[str], shown: str) -> None:
         """Say that labels do not fit columns."""
@@ -146,12 +177,18 @@ class Candidates:
         if not options:
             self.mismatch(keys, family.shown)
         self.mapper.used.update(n for one, *_ in found for n in one.columns.values())
-        logits, said = outputs.as_logits(matrix, kind)
+        if kind == "one hot" and "logit" in f"{role_word(family)}":
+            kind = "logits"
+        logits, said = outputs.as_logits(matrix, kind) if kind != "one hot" else (None, _ANSWERS)
         says = [_SAYS[kind].format(k=len(keys), columns=family.shown), *said]
         role = next((role for role, name in _KINDS.items() if name == kind), "probabilities")
         rivals = {}
-        for other, values, _ in found[1:]:
-            rivals[other.before or other.after] = values.argmax(axis=1)
+        for other, values, its_kind in found[1:]:
+            answers = values.argmax(axis=1)
+            if its_kind != kind and (answers == matrix.argmax(axis=1)).all():
+                says.append(f"{other.shown} are {its_kind} with the same answers, and not used")
+            else:
+                rivals[other.before or other.after] = answers
         if rivals:
             name = family.before or family.after
             says.append(f"{1 + len(rivals)} models: {name!r} is reported on, others are compared")
@@ -161,7 +198,8 @@ class Candidates:
                 tuple(keys),
                 [*says, one.says],
                 ",".join(filter(None, (f"{role}={family.pattern}", one.option))),
-                logits=logits,
+                logits=None if kind == "one hot" else logits,
+                predicted=matrix.argmax(axis=1) if kind == "one hot" else None,
                 guess=one.guess,
                 rivals=rivals,
             )
@@ -189,9 +227,28 @@ class Candidates:
                     f"{column.name!r} is the largest of them in {best:.1%} of the rows only, and "
                     "is not used"
                 )
+                if best < _UNLIKE and len(keys) > 2 and not {*_KINDS} & {*self.mapped}:
+                    return self.against(candidates, column)
             else:
                 self.mapper.used.discard(column.name)
         return candidates
+
+    def against(self, candidates: list[Candidate], column: Column) -> list[Candidate]:
+        """Readings of numbers and of predictions that contradict them: both are asked for."""
+        if (found := union(self, [column])) is None:
+            return candidates
+        labels, (predicted,), classes, said = found
+        other = Candidate(
+            labels,
+            classes,
+            [f"{column.name!r} is the predicted class, without a confidence", *said],
+            f"prediction={column.name}",
+            predicted=predicted,
+        )
+        both = [*candidates, other]
+        for one in both:
+            one.guess = one.contrary = True
+        return both
 
     def given_matrix(self) -> list[tuple[Family, Array, str]]:
         """Columns that --map names."""
@@ -244,10 +301,13 @@ class Candidates:
             names = {*map(outputs.same, self.label.values()[1])}
             keys = {*map(outputs.same, family.columns)}
             whole = all(key.isdecimal() for key in keys)
-            fits &= whole or names <= keys or any(w in family.before for w in _LOGIT_WORDS)
+            worded = not (self.label.numeric or names & keys)  # two sets of words: not the same
+            named = any(w in family.before for w in _LOGIT_WORDS) and not worded
+            fits &= whole or names <= keys or named
         words = f"{family.before} {family.after}".lower()
         spoken = any(word in words for word in _LOGIT_WORDS) or "prob" in words or "soft" in words
         spoken |= family.before.rstrip("_") in ("p", "pr") or family.after in ("p", "pr")
+        spoken |= self.keys_are_words(family)
         if not spoken and kind == "logits":  # such as predictions_0, of Trainer.predict
             fraction = any(
                 (self.table.columns[n].numbers % 1 > 0).any() for n in family.columns.values()
@@ -264,6 +324,12 @@ class Candidates:
         if self.hot is not None:
             return keys == {*map(outputs.same, self.hot[0].columns)}
         return self.label is not None and keys >= {*map(outputs.same, self.label.values()[1])}
+
+    def keys_are_words(self, family: Family) -> bool:
+        """Whether what differs in the names are the words of the label, and no others."""
+        if self.label is None or self.label.numeric:
+            return False
+        return {*same_keys(family.columns)} == {*same_keys(self.label.values()[1])}
 
     def left_matrix(self) -> list[tuple[Family, Array, str]]:
         """Columns named as the labels or numbers, or all that are left and sum to 1."""
@@ -363,6 +429,11 @@ class Candidates:
         none = np.full(self.table.rows, -1, dtype=np.int64)
         option = f"correct={column.name}"
         return [Candidate(none, (), says, option, confidence=confidence, correct=correct)]
+
+
+def role_word(family: Family) -> str:
+    """What the names of columns have in common, in small letters."""
+    return f"{family.before} {family.after} {' '.join(family.columns.values())}".lower()
 
 
 def same_keys(keys: Iterable[str]) -> list[str]:

@@ -50,7 +50,8 @@ def read_predictions(data: Any, mapped: Mapping[str, str] | None = None) -> Mode
     data : path-like, pandas or polars DataFrame, or mapping of str to array
         A file ends in ``.csv``, ``.tsv``, ``.txt``, ``.jsonl``, ``.ndjson``, ``.json``, ``.npz``,
         ``.npy``, ``.parquet`` or ``.feather`` (the last two need pyarrow) and has at most 2 GB,
-        uncompressed.  Nothing is unpickled.  Text is in UTF-8; rows without any cell are skipped.
+        uncompressed.  Text may be packed: ``.csv.gz``, or ``.zip`` with one file.  Nothing is
+        unpickled.  Text is in UTF-8 or UTF-16; rows without any cell are skipped.
         Reading takes at most 4 times the memory of the arrays, and no more than
         ``COMPANION_FILE_MEMORY`` allows (bytes; by default 4 GB or half of what is free): what a
         file declares is held against that before it is read.

@@ -61,6 +61,7 @@ class _Mapper:
         self.table, self.mapped = table, mapped
         self.used: set[str] = set()
         self.says: list[str] = [*table.notes]
+        self.why: list[str] = []  # why columns that seemed to be something are not
         check_roles(table, mapped)
         self.by_role: dict[str, list[str]] = {}
         for name in table.columns:
@@ -211,10 +212,11 @@ class _Mapper:
                         column.name, "classes", int((column.numbers % 1 > 0).argmax())
                     )
                 self.used.discard(column.name)
-                self.says.append(
+                self.why.append(
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
                     "of numbers there is no report"
                 )
+                self.says += self.why[-1:]
                 return None, None
         if column is not None and "label" not in self.mapped:
             self.ask_which(column)
@@ -252,7 +254,12 @@ class _Mapper:
         if not all(self.table.columns[n].numeric for n in names):
             return None
         matrix = self.matrix(names)
-        if outputs.kind_of(matrix) != "one hot":
+        if (kind := outputs.kind_of(matrix)) != "one hot":
+            if kind == "shares" and np.isin(matrix, (0.0, 1.0)).all() and (matrix.sum(1) > 1).any():
+                self.why.append(
+                    f"{family.shown} have several 1s in a row: several labels at once are not "
+                    "read; --map label=COLUMN,probability=COLUMN names those of one of them"
+                )
             return None
         self.used.update(names)
         return family, *outputs.one_hot(matrix, family)
@@ -269,7 +276,8 @@ class _Mapper:
         """Say all that is missing."""
         free = [n for n in self.table.columns if n not in self.used]
         few = [n for n in free if not self.table.columns[n].text]
-        lines = []
+        lines = [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
+        lines += self.odd_columns()
         if label is None:
             lines.append(
                 "no column is known to be the label (such as label, y_true, target): name it with "
@@ -281,9 +289,31 @@ class _Mapper:
             "with --map probabilities=PATTERN, logits=PATTERN, probability=COLUMN (of the second "
             "class) or prediction=COLUMN."
         )
-        lines.append(f"The file has {short(', '.join(map(repr, few or free)))}.")
+        names = short(", ".join(map(repr, few or free))) or "no others"
+        lines.append(f"Its columns that are not yet known: {names}.")
         lines.append(f"The smallest file that would do: {EXAMPLE}.")
         raise ReadingError(self.table.source, *lines)
+
+    def odd_columns(self) -> list[str]:
+        """What keeps columns from being what their names say."""
+        lines = []
+        for name, column in self.table.columns.items():
+            role = role_of(name).rstrip("?")
+            there = ~np.isnan(column.numbers)
+            broken = there & (column.numbers % 1 > 0)
+            if role == "prediction" and column.numeric and broken.any():
+                lines.append(
+                    f"{name!r} holds numbers such as {column.numbers[broken.argmax()]:.6g}, which "
+                    "are no classes: of numbers there is no report."
+                )
+            worded = ~there & ~column.empty
+            if not column.text and worded.any() and 2 * there.sum() > len(there):
+                row = int(worded.argmax())
+                lines.append(
+                    f"{name!r} holds numbers, but {short(repr(column.cell(row)))} in "
+                    f"{self.table.place(row)}: leave such cells empty, or such rows out."
+                )
+        return lines[:3]
 
     # --- what it becomes --------------------------------------------------------------------------
 

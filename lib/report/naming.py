@@ -25,12 +25,15 @@ PART_OF = {word: part for part, words in PARTS.items() for word in words.split()
 # By role, words that say it; the first list of a role is surer than the second.
 _NAMES = {
     "part": "part parts split splits subset partition phase data_split dataset_split",
+    "part?": "dataset data_set set",
     "label": (
         "y_true ytrue true truth ground_truth groundtruth gt gold golds gold_label gold_labels "
         "gold_answer true_label true_labels true_class truelabel trueclass y_actual actual actuals "
         "actual_class actual_label label_true class_true reference references correct_label "
         "correct_answer correct_class expected observed annotation annotated y_test y_val "
-        "target_label real_label label_gt gt_label ground_truth_label obs"
+        "target_label real_label label_gt gt_label ground_truth_label obs expected_label "
+        "expected_class expected_answer human_label manual_label annotator_label gold_class "
+        "true_category true_outcome actual_outcome"
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "
@@ -69,7 +72,8 @@ _NAMES = {
     "group": "group groups subgroup slice segment cohort site",
     "group?": (
         "domain hospital clinic region country center centre race ethnicity sex gender language "
-        "lang subject_area category topic model model_name model_id classifier algorithm"
+        "lang subject_area category topic model model_name model_id classifier algorithm "
+        "variant method approach representation"
     ),
     "cluster?": (
         "id ids uid guid item_id sample_id example_id instance_id image_id doc_id "
@@ -113,6 +117,8 @@ _ENDS = (
     "prob",
     "probability",
     "correct",
+    "conf",
+    "confidence",
 )
 
 _SAID = {"pred", "predicted", "prediction", "scored", "estimated", "output", "model", "hat"}
@@ -124,7 +130,9 @@ _TOKEN = (
     "log_?p|logits|logit|scores|score|confidence|conf|class|classes|outputs|output|predictions|"
     "prediction|preds|pred|yhat|likelihood|sigmoid|votes|vote|y|label|labels|target|onehot|one_hot"
 )
-_BEFORE = re.compile(rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+|(?=\d))(.+?)[)\]}}]*", re.I)
+_BEFORE = re.compile(
+    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*", re.I
+)
 _JOINED = re.compile(r"((?:.*[^a-z])?(?:proba|prob|logit|score|pred))([a-z][\w ]*?)", re.I)
 _AFTER = re.compile(rf"(.+?)[^a-z0-9]+({_TOKEN})", re.I)
 _LAST = re.compile(r"(.+)[^a-z0-9]+([a-z0-9]+)", re.I)  # anything before the last word

@@ -1,5 +1,6 @@
 """One number a row: of the second class or of the predicted one; and predictions alone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,18 @@ import numpy.typing as npt
 
 from lib.report import outputs
 from lib.report.mapped import check_numbers
-from lib.report.naming import families, role_of
+from lib.report.naming import families, plain, role_of
 from lib.report.outputs import Candidate
 from lib.report.tables import Column
 
 Array = npt.NDArray[Any]
 
 _ROUNDING = 1e-9
+#: Last words of names of numbers that may be a probability of the second class.
+_SCORES = {"score", "scores", "risk", "likelihood"}
+#: Last words of names of how sure a model is, beside what it answered.
+_SURE = ("conf", "confidence", "score", "prob", "probability", "proba")
+NO_CONFIDENCE = "there is no confidence: nothing tells which answers are surer"
 
 
 class Numbers:
@@ -23,6 +29,7 @@ class Numbers:
         self.parent, self.mapper = parent, parent.mapper
         self.table, self.mapped, self.label = parent.table, parent.mapped, parent.label
         self.rows = parent.rows
+        self.guessed = False  # whether the column's name is no sure sign
 
     def find(self) -> list[Candidate]:
         """Of the second class, of the predicted class, or both where neither is excluded."""
@@ -43,12 +50,26 @@ class Numbers:
         else:
             confidence = self.of_predicted(column, kind, prediction)
             found = self.by_prediction(of_second, confidence, prediction)
+            if not (sure or of_second or kind == "logit") and self.too_low(confidence, column):
+                found = []
         if not found:
             for each in (*columns, *([prediction] * (prediction is not None))):
                 self.mapper.used.discard(each.name)
         if not any(one.rivals for one in found):
             self.mapper.used -= {c.name for c in columns[1:]}
         return found
+
+    def too_low(self, confidence: list[Candidate], column: Column) -> bool:
+        """Whether numbers are below what the largest of k probabilities can be."""
+        values = column.numbers[self.rows & ~np.isnan(column.numbers)]
+        k = len(confidence[0].classes) if confidence else 0
+        if k == 0 or confidence[0].confidence is None or k * values.min() >= 1 - _ROUNDING:
+            return False
+        self.mapper.says.append(
+            f"{column.name!r} is not the probability of the answer: it falls to "
+            f"{values.min():.2g}, and the largest of {k} is at least 1 / {k}"
+        )
+        return True
 
     def columns(self) -> list[Column]:
         """Columns of such numbers, one a model; those of --map alone."""
@@ -87,9 +108,23 @@ class Numbers:
                 ):
                     found = columns
                     break
+        if not found and not self.mapper.by_role.get("prediction"):
+            found = self.scores()
         kept = [c for c in found if self.kind(c) == self.kind(found[0])][:50]
         self.mapper.used.update(c.name for c in kept)
         return kept
+
+    def scores(self) -> list[Column]:
+        """The only column of numbers from 0 to 1 that is called a score, as ``fraud_score``."""
+        found = []
+        for name in self.parent.numeric():
+            column = self.table.columns[name]
+            fraction = (column.numbers % 1 > 0).any()
+            unit = self.kind(column) == "probability" and not column.empty[self.rows].any()
+            if plain(name).split("_")[-1] in _SCORES and unit and fraction:
+                found.append(column)
+        self.guessed = len(found) == 1
+        return found if self.guessed else []
 
     def prediction(self) -> Column | None:
         """The column of predicted classes, if it has few different values."""
@@ -99,7 +134,7 @@ class Numbers:
         )
         if column is None and sure and "prediction" not in self.mapped:
             # What is called a label, beside the truth, is what a model answered.
-            column = self.mapper.column("label", by_name=True)
+            column = self.labelled()
         if column is not None and self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             own = {*map(outputs.same, column.values()[1])}
@@ -107,6 +142,19 @@ class Numbers:
                 self.mapper.used.discard(column.name)
                 return None
         return column
+
+    def labelled(self) -> Column | None:
+        """A column called a label whose cells are classes of the truth, all of them if there is."""
+        truth = {*map(outputs.same, self.label.values()[1])}
+        found = {}
+        for name in (n for r in ("", "?", "??") for n in self.mapper.by_role.get(f"label{r}", ())):
+            column = self.table.columns[name]
+            if name not in self.mapper.used and not column.text:
+                found[name] = {*map(outputs.same, column.values()[1])}
+        named = [n for n, own in found.items() if own and own <= truth]
+        named += [n for n, own in found.items() if len(own & truth) > 1]
+        self.mapper.used.update(named[:1])
+        return self.table.columns[named[0]] if named else None
 
     def kind(self, column: Column) -> str:
         """Of a number: a probability, a percentage or a logit."""
@@ -124,6 +172,8 @@ class Numbers:
     def of_second(self, columns: list[Column], kind: str) -> list[Candidate]:
         """Readings as the number of the second of two classes; a reversed one where it ranks so."""
         options = self.parent.labels(["0", "1"])
+        if self.guessed and self.parent.label is None:
+            return []
         column, found = columns[0], []
         for one in options:
             codes, names = one.codes, self.class_names()
@@ -146,7 +196,7 @@ class Numbers:
             found.append(
                 Candidate(
                     codes, names, [*says, *said, one.says], option,
-                    logits=logits, guess=one.guess, rivals=rivals,
+                    logits=logits, guess=one.guess or self.guessed, rivals=rivals,
                 )
             )  # fmt: skip
         if len(found) == 1 and "positive" not in self.mapped and len(names) == 2:
@@ -189,23 +239,26 @@ class Numbers:
 
     # --- of the predicted class -------------------------------------------------------------------
 
-    def of_predicted(self, column: Column, kind: str, prediction: Column) -> list[Candidate]:
-        """The reading as the confidence in the predicted class."""
-        found = union(self, [prediction])
+    def of_predicted(
+        self, column: Column, kind: str, prediction: Column, others: Sequence[Column] = ()
+    ) -> list[Candidate]:
+        """The reading as the confidence in the predicted class; `others` are of other models."""
+        found = union(self, [prediction, *others])
         if found is None:
             return []
-        (labels, (predicted,), classes, said) = found
+        labels, (predicted, *answers), classes, said = found
         p = column.numbers / (100 if kind == "percent" else 1)
         says = [f"{column.name!r} is the confidence in the predicted class, {prediction.name!r}"]
         option = f"confidence={column.name},prediction={prediction.name}"
         common = (labels, classes, [*says, *said], option)
+        rivals = {c.name: codes for c, codes in zip(others, answers, strict=True)}
         k = len(classes)
         if kind != "logit" and k == 2 and (p >= 0.5 - _ROUNDING).all() and (predicted >= 0).all():
             logits, more = outputs.two_logits(p, "probability")
             logits = np.where((predicted == 1)[:, None], logits, logits[:, ::-1])
             common[2].extend(more)
-            return [Candidate(*common, logits=logits)]
-        return [Candidate(*common, predicted=predicted, confidence=p)]
+            return [Candidate(*common, logits=logits, rivals=rivals)]
+        return [Candidate(*common, predicted=predicted, confidence=p, rivals=rivals)]
 
     def by_prediction(
         self, of_second: list[Candidate], confidence: list[Candidate], prediction: Column
@@ -282,12 +335,28 @@ def _is_number(word: str) -> bool:
     return "_" not in word
 
 
+def _partner(parent: Any, predicted: list[Column]) -> Column | None:
+    """How sure the first model is: the column named as its answers but for the last word."""
+    begin = plain(predicted[0].name).rpartition("_")[0]
+    names = {f"{begin}_{word}" for word in _SURE} if begin else set()
+    free = [parent.table.columns[n] for n in parent.numeric()]
+    for column in free:
+        other = len(predicted) == 1 and role_of(column.name) == "confidence??"
+        if (other or plain(column.name) in names) and not column.empty[parent.rows].any():
+            values = column.numbers[parent.rows]
+            k = 1 if other else len({*map(outputs.same, predicted[0].values()[1])})
+            if ((k * values >= 1 - _ROUNDING) & (values <= 1)).all():
+                return column
+    return None
+
+
 def predictions(parent: Any) -> list[Candidate]:
     """Hard predictions, of one model or of several."""
     mapper, label = parent.mapper, parent.label
     names = mapper.given("prediction")
     columns = [parent.table.columns[n] for n in names]
     truth = set() if label is None else {*map(outputs.same, label.values()[1])}
+    odd: set[str] = set()
     if not columns:
         roles = ("prediction", "prediction?", "prediction??", "label?", "label??")
         named = [name for role in roles for name in mapper.by_role.get(role, ())]
@@ -302,6 +371,9 @@ def predictions(parent: Any) -> list[Candidate]:
             worded = not column.numeric and len(own - truth) <= 2 <= len(shared) + (len(own) < 2)
             if (name in named and (shared or label is None)) or (worded and label is not None):
                 columns.append(column)
+                odd |= {name} if role_of(name) == "label?" and own - truth else set()
+    if len(odd) < len(columns):  # such as a category beside the answers of models
+        columns = [column for column in columns if column.name not in odd]
     columns = columns[:50]
     found = union(parent, columns) if columns else None
     if found is None:
@@ -317,8 +389,13 @@ def predictions(parent: Any) -> list[Candidate]:
             "reported on, the others are compared with it"
         )
     confidence = mapper.column("confidence") if "confidence" in parent.mapped else None
+    if confidence is None and (partner := _partner(parent, columns)) is not None:
+        mapper.used.add(partner.name)
+        (one,) = Numbers(parent).of_predicted(partner, "probability", columns[0], columns[1:])
+        one.says += says[-1:] * bool(rivals)
+        return [one]
     if confidence is None:
-        says.append("there is no confidence: nothing tells which answers are surer")
+        says.append(NO_CONFIDENCE)
     return [
         Candidate(
             labels, classes, says, f"prediction={first}", predicted=predicted[0],

@@ -1,8 +1,6 @@
 """Readers of the formats that people have: each yields a table, or the report's own arrays."""
 
-import codecs
 import importlib.util
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +14,6 @@ from lib.data.arrays import (
     MOST_LINE,
     Lines,
     csv_records,
-    most_memory,
     number_in,
     read_npy,
     read_npz,
@@ -24,20 +21,24 @@ from lib.data.arrays import (
     too_large,
 )
 from lib.data.untrusted import short
-from lib.report.naming import part_of, plain, role_of
+from lib.report.naming import counted, part_of, plain, role_of
+from lib.report.objects import read_json, read_lines
+from lib.report.packed import PACKED, inner_suffix, open_text
 from lib.report.predictions import NAMES
-from lib.report.tables import MOST_COLUMNS, Builder, Table, from_arrays, from_rows
+from lib.report.tables import Table, from_arrays, from_rows
 from lib.report.trials import TRIAL, read_trial
 
-_DEEPEST = 4  # levels of JSON that become columns
-_PARSED = 12  # bytes of memory that a byte of JSON may take once it is parsed
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_LIST_KEPT = 1024  # values of one list in JSON
+_TABS = (".tsv", ".tab")
+_TEXTS = (*_TABS, ".csv", ".txt", ".json", ".jsonl", ".ndjson")  # read packed too
+_COMMENTS = 100  # lines before the header that may begin with #
 
 
 def read_file(path: Path) -> Table | dict[str, Any]:
     """Read a file by its ending."""
-    reader = SUFFIXES[path.suffix.lower()]
+    suffix = inner_suffix(path)
+    packed = path.suffix.lower() in PACKED
+    reader = SUFFIXES.get(suffix, _UNPACK) if suffix in _TEXTS or not packed else _UNPACK
     if isinstance(reader, str):
         shown = path.name if path.name.isprintable() and "'" not in path.name else "my.file"
         raise ValueError(f"{path}: {reader.format(file=shown, csv=Path(shown).stem + '.csv')}")
@@ -50,21 +51,19 @@ def read_file(path: Path) -> Table | dict[str, Any]:
 
 
 def _read_csv(path: Path) -> Table | dict[str, Any]:
-    with path.open(encoding=_encoding(path), newline="") as stream:
-        separator, skipped = _separator(path, stream)
-        stream.seek(0)
-        for _ in range(skipped):
-            stream.readline()
+    notes: list[str] = []
+    with open_text(path) as stream:
         rest = Lines(stream)
-        records = ((n + skipped, row) for n, row in csv_records(path, rest, separator))
+        separator = _separator(path, rest, notes)
+        records = csv_records(path, rest, separator)
         line, header = next(records, (0, None))
         if header is None:
             raise ValueError(f"{path}: must have a header and rows, got an empty file")
+        header[0] = header[0].removeprefix("#").strip()
         if "part" not in header and set(TRIAL) & {" ".join(n.split()) for n in header}:
             once(path, [" ".join(name.split()) for name in header])
             return read_trial(path, header, records)
-        notes = []
-        if separator != ("\t" if path.suffix.lower() in (".tsv", ".tab") else ","):
+        if separator != ("\t" if inner_suffix(path) in _TABS else ","):
             notes.append(f"cells are separated by {_SEPARATORS[separator]}")
         if _headless(header):
             notes.append("there is no header: columns are called column 1, column 2, ...")
@@ -76,33 +75,36 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
         return from_rows(path, header, records, notes, kept, (rest, separator))
 
 
-def _encoding(path: Path) -> str:
-    """UTF-8, or what the mark says that spreadsheets write first."""
-    with path.open("rb") as stream:
-        marked = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    return "utf-16" if marked else "utf-8-sig"
+def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
+    """What separates the cells of the header: a comma, unless there is none.
 
-
-def _separator(path: Path, stream: Any) -> tuple[str, int]:
-    """What separates the cells of the first line, and how many lines are before it.
-
-    A comma, unless there is none; or what a spreadsheet's line ``sep=;`` says.
+    Or what a spreadsheet's line ``sep=;`` says, which is taken; so are comments before the header.
     """
-    if path.suffix.lower() in (".tsv", ".tab"):
-        return "\t", 0
-    try:
-        line = stream.readline(MOST_LINE).strip("\r\n")
-    except UnicodeDecodeError:
-        return ",", 0  # the reader of rows says where
+    comments: list[str] = []
+    while (taken := lines.take(1, MOST_LINE)) and len(comments) < _COMMENTS:
+        if not taken[0].startswith("#"):
+            break
+        comments += taken
+    if not taken:
+        lines.give_back(comments[-1:])  # an empty file, or one whose first line cannot be read
+        return ","
+    line = taken[0].strip("\r\n")
     if line.startswith("sep=") and line[4:] in _SEPARATORS:
-        return line[4:], 1
+        return line[4:]
     counts = {s: line.count(s) for s in _SEPARATORS}
+    if comments and sum(counts.values()) and counts == {s: comments[-1].count(s) for s in counts}:
+        taken.insert(0, comments.pop())  # the header itself
+    lines.give_back(taken)
+    if comments:
+        notes.append(f"{counted(len(comments), 'line')} before the header, of comments, not read")
+    if inner_suffix(path) in _TABS:
+        return "\t"
     if not any(counts.values()) and len(line.split()) > 1:
         raise ValueError(
             f"{path}: cells must be separated by {', '.join(_SEPARATORS.values())}, got "
             f"{short(repr(line))}; from R: write.csv(frame, 'my.csv', row.names = FALSE)"
         )
-    return ("," if counts[","] else max(counts, key=counts.__getitem__)), 0
+    return "," if counts[","] else max(counts, key=counts.__getitem__)
 
 
 def _headless(header: list[str]) -> bool:
@@ -125,162 +127,6 @@ def once(path: Path, header: list[str]) -> None:
             raise ValueError(
                 f"{path}: column {short(repr(name))} must be there once, got it {count} times"
             )
-
-
-# --- JSON -----------------------------------------------------------------------------------------
-
-
-def _read_lines(path: Path) -> Table:
-    """One object a line."""
-    most = min(MOST_LINE, most_memory()[0] // 64)
-
-    def records() -> Iterator[tuple[int, Any]]:
-        with path.open(encoding="utf-8-sig") as stream:
-            number = 0
-            try:
-                while line := stream.readline(most + 1):
-                    number += 1
-                    if len(line) > most:
-                        raise ValueError(f"{path}: row {number} has more than {most:,} characters")
-                    if line.strip():
-                        yield number, _parsed(path, line, number)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} "
-                    f"after row {number}"
-                ) from None
-
-    return _from_objects(path, records())
-
-
-def _parsed(path: Path, text: str, line: int) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: row {line} must be JSON, got {short(error)}") from None
-
-
-def _read_json(path: Path) -> Table:
-    """A list of objects, or an object of lists; several objects are taken as lines."""
-    require_memory(path, _PARSED * path.stat().st_size // 4)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x}"
-        ) from None
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise ValueError(f"{path}: must be JSON, got values nested too deep") from None
-    except ValueError as error:
-        if "Extra data" in str(error):
-            return _read_lines(path)
-        raise ValueError(f"{path}: must be JSON, got {short(error)}") from None
-    if isinstance(found, dict):
-        lists = [v for v in found.values() if isinstance(v, list) and len(v) > 1]
-        inner = [v for v in lists if isinstance(v[0], dict)]
-        if len(inner) == 1:
-            found = inner[0]
-        elif lists:
-            wide = {k: v for k, v in found.items() if isinstance(v, list)}
-            sizes = {len(v) for v in wide.values()}
-            if len(sizes) == 1:
-                rows = zip(*wide.values(), strict=True)
-                found = [dict(zip(wide, row, strict=True)) for row in rows]
-    if not isinstance(found, list) or not found:
-        raise ValueError(
-            f"{path}: must hold a list of objects, one a row, or an object of lists, one a column; "
-            "from pandas: frame.to_json('my.json', orient='records')"
-        )
-    return _from_objects(path, enumerate(found, 1))
-
-
-def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
-    """A table of objects: what is nested becomes ``outer.inner`` and ``list_0``, ``list_1``."""
-    builders: dict[str, Builder] = {}
-    lines: list[int] = []
-    for line, record in records:
-        if not isinstance(record, dict):
-            raise ValueError(
-                f'{path}: row {line} must be an object such as {{"label": 1}}, got '
-                f"{type(record).__name__}"
-            )
-        cells: dict[str, str] = {}
-        _flatten(_of_harness(record), "", cells, 0)
-        for name, cell in cells.items():
-            if name not in builders:
-                if len(builders) >= MOST_COLUMNS:
-                    raise ValueError(f"{path}: must have at most {MOST_COLUMNS:,} columns")
-                most = 1 << 31 if role_of(name) == "cluster" else 10_000
-                builders[name] = Builder(name, most)
-                builders[name].skip(len(lines))
-            builders[name].add_cell(cell)
-        lines.append(line)
-        for builder in builders.values():
-            builder.skip(len(lines))
-        if len(lines) % 1000 == 0:
-            held = 8 * len(lines) * len(builders) + sum(b.held for b in builders.values())
-            require_memory(path, held)
-    if not lines:
-        raise ValueError(f"{path}: must have rows, got an empty file")
-    columns = {name: builder.column() for name, builder in builders.items()}
-    return Table(str(path), columns, len(lines), np.array(lines))
-
-
-def _flatten(value: Any, name: str, cells: dict[str, str], depth: int) -> None:
-    if isinstance(value, dict) and depth < _DEEPEST:
-        for key, inner in value.items():
-            _flatten(inner, f"{name}.{key}" if name else str(key), cells, depth + 1)
-    elif isinstance(value, list):
-        plain_ones = all(isinstance(v, int | float | None) for v in value)
-        if 1 < len(value) <= _LIST_KEPT * 20 and plain_ones:
-            for j, inner in enumerate(value):
-                cells[f"{name}_{j}"] = "" if inner is None else repr(float(inner))
-        elif len(value) == 1 and isinstance(value[0], str | int | float):
-            _flatten(value[0], name, cells, depth)
-        elif 1 < len(value) <= _LIST_KEPT and all(map(_scored, value)):
-            for one in value:
-                cells[f"{name}_{short(one['label'])}"] = repr(float(one["score"]))
-    elif value is None:
-        cells[name] = ""
-    elif isinstance(value, bool):
-        cells[name] = str(value)
-    elif isinstance(value, int | float):
-        cells[name] = repr(value) if abs(value) < 1e300 or value != value else "inf"
-    elif isinstance(value, str):
-        cells[name] = " ".join(value[:400].split())
-
-
-def _scored(value: Any) -> bool:
-    """Whether it is a class with its score, of which pipelines of transformers write a list."""
-    if not (isinstance(value, dict) and {*value} == {"label", "score"}):
-        return False
-    return isinstance(value["label"], str) and isinstance(value["score"], float)
-
-
-def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
-    """A sample of lm-evaluation-harness: the log likelihoods of the choices, and the target."""
-    responses = record.get("filtered_resps")
-    if not isinstance(responses, list):
-        return record
-    rest = ("doc", "arguments", "resps", "filtered_resps", "doc_hash", "prompt_hash", "target_hash")
-    kept = {key: value for key, value in record.items() if key not in rest}
-    pairs = [r[0] for r in responses if isinstance(r, list) and len(r) == 2]
-    values = [number_in(str(one)) for one in pairs]
-    if len(values) == len(responses) > 1 and not any(math.isnan(v) for v in values):
-        kept |= {f"loglikelihood_{j}": value for j, value in enumerate(values)}
-        doc, target = record.get("doc"), kept.get("target")
-        choices = doc.get("choices") if isinstance(doc, dict) else None
-        choices = choices.get("text") if isinstance(choices, dict) else choices
-        if isinstance(choices, list) and target in choices:
-            kept["target"] = choices.index(target)
-        elif isinstance(target, str) and len(target.strip()) == 1 and target.strip().isalpha():
-            kept["target"] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(target.strip().upper())
-        if isinstance(kept.get("target"), int | str):
-            for name in ("acc", "acc_norm", "exact_match"):
-                kept.pop(name, None)
-    return kept
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -324,7 +170,8 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     for name, values in arrays.items():
         values = np.asarray(values)
         if values.ndim == 0 or (values.ndim > 2 and 1 not in values.shape):
-            notes.append(f"array {name!r} is left out: its shape is {values.shape}")
+            more = ": of several passes, take the mean" if values.ndim == 3 else ""
+            notes.append(f"array {name!r} is left out: its shape is {values.shape}{more}")
             continue
         words = words_of[name]
         part, rest = "", name
@@ -360,6 +207,15 @@ def _same_rows(source: str, arrays: dict[str, Any], notes: list[str]) -> dict[st
     """Those arrays that have as many rows as most."""
     arrays = {n: a if a.ndim else a[None] for n, a in arrays.items()}
     most = Counter(len(a) for a in arrays.values()).most_common(1)[0][0]
+    for name, one in arrays.items():  # of k classes and n rows, where others have n rows
+        across = one.ndim == 2 and any(
+            other.ndim == 1 and len(other) == one.shape[1] != len(one) for other in arrays.values()
+        )
+        if across and sum(a.ndim == 1 and len(a) == len(one) for a in arrays.values()) == 0:
+            raise ValueError(
+                f"{source}: {name!r} must have a row for each prediction, got shape {one.shape} "
+                f"beside {one.shape[1]:,} rows of others: save {name}.T"
+            )
     for name in [n for n, a in arrays.items() if len(a) != most]:
         size = len(arrays.pop(name))
         notes.append(f"array {name!r} is left out: it has {size:,} rows, not {most:,}")
@@ -373,7 +229,14 @@ def _read_npy(path: Path) -> Table:
             f"{path}: an array alone must be (rows, classes), got shape {values.shape}; several go "
             "into one file: numpy.savez('my.npz', probabilities=p, labels=y)"
         )
-    return from_arrays(str(path), {"logit": values}, ["one array without labels"])
+    return from_arrays(
+        str(path),
+        {"logit": values},
+        [
+            "an array alone has no labels; both go into one file: "
+            "numpy.savez('my.npz', probabilities=p, labels=y)"
+        ],
+    )
 
 
 # --- pyarrow --------------------------------------------------------------------------------------
@@ -409,7 +272,13 @@ def _read_arrow(path: Path) -> Table:
     for name, column in zip(table.column_names, table.columns, strict=True):
         require_memory(path, table.nbytes)
         arrays[name] = _of_arrow(column)
-    return from_arrays(str(path), {n: a for n, a in arrays.items() if a is not None})
+    notes = [
+        f"column {short(repr(name))} is left out: its cells are neither numbers nor words, nor "
+        "lists of numbers of one length"
+        for name, values in arrays.items()
+        if values is None
+    ]
+    return from_arrays(str(path), {n: a for n, a in arrays.items() if a is not None}, notes)
 
 
 def _of_arrow(column: Any) -> Any:
@@ -476,7 +345,7 @@ _EXCEL = (
     "save the sheet as CSV: python -c \"import pandas; pandas.read_excel('{file}').to_csv('{csv}', "
     'index=False)"'
 )
-_PACKED = "unpack it first"
+_UNPACK = "unpack it first"
 #: Endings, and what reads them, or why nothing does.
 SUFFIXES: dict[str, Callable[[Path], Any] | str] = {
     ".npz": _read_npz,
@@ -485,13 +354,13 @@ SUFFIXES: dict[str, Callable[[Path], Any] | str] = {
     ".tsv": _read_csv,
     ".tab": _read_csv,
     ".txt": _read_csv,
-    ".jsonl": _read_lines,
-    ".ndjson": _read_lines,
-    ".json": _read_json,
+    ".jsonl": read_lines,
+    ".ndjson": read_lines,
+    ".json": read_json,
     ".parquet": _read_arrow,
     ".feather": _read_arrow,
     **dict.fromkeys([".pkl", ".pickle", ".joblib"], _PANDAS),
     **dict.fromkeys([".pt", ".pth", ".ckpt"], _TENSORS),
     **dict.fromkeys([".xlsx", ".xls"], _EXCEL),
-    **dict.fromkeys([".gz", ".zip", ".bz2", ".xz", ".zst"], _PACKED),
+    **dict.fromkeys([*PACKED, ".zst", ".7z", ".tar", ".tgz"], _UNPACK),
 }

@@ -6,9 +6,8 @@ times the memory.
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from lib.data.arrays import MOST_CHARACTERS, Lines, number_in, require_memory
 from lib.data.untrusted import printable, short
 from lib.report.blocks import plain_blocks
+from lib.report.nested import unlisted
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +26,6 @@ MOST_COLUMNS = 25_000
 #: Different words of one column beyond which it is text, which is not kept.
 MOST_WORDS = 10_000
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "<na>", "null"}
-_LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")  # how arrays in cells of a table are printed
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 _CLASSES = 1 << 16  # numbers of classes up to which they are counted
 _PER_WORD = 100  # bytes that a word takes beside its characters
@@ -279,7 +278,7 @@ def from_rows(
     ValueError
         If a row has not as many cells as the header, or memory would not suffice.
     """
-    header, records = _unlisted(header, records)
+    header, records = unlisted(header, records)
     if len(header) > MOST_COLUMNS:
         raise ValueError(
             f"{source}: must have at most {MOST_COLUMNS:,} columns, got {len(header):,}"
@@ -339,45 +338,3 @@ def _take_plain(
     rest = [each for j, each in enumerate(builders) if j not in words]
     for builder, column in zip(rest, np.ascontiguousarray(numbers.T), strict=True):
         builder.numbers.frombytes(column.tobytes())
-
-
-def _unlisted(
-    header: list[str], records: Iterable[tuple[int, list[str]]]
-) -> tuple[list[str], Iterable[tuple[int, list[str]]]]:
-    """Cells such as ``[0.1, 0.9]``, by the first row, become cells of ``name_0``, ``name_1``."""
-    records = iter(records)
-    first = next(records, None)
-    if first is None or len(first[1]) != len(header):
-        return header, [] if first is None else chain([first], records)
-    lists = {place: len(_list(cell)) for place, cell in enumerate(first[1]) if _list(cell)}
-    if not lists:
-        return header, chain([first], records)
-    names = [
-        name
-        for place, given in enumerate(header)
-        for name in ([f"{given}_{j}" for j in range(lists[place])] if place in lists else [given])
-    ]
-
-    def spread() -> Iterator[tuple[int, list[str]]]:
-        for line, cells in chain([first], records):
-            yield (
-                line,
-                [
-                    part
-                    for place, cell in enumerate(cells)
-                    for part in (_list(cell, lists[place]) if place in lists else [cell])
-                ],
-            )
-
-    return names, spread()
-
-
-def _list(cell: str, width: int = 0) -> list[str]:
-    """The numbers in a cell of at least two, or `width`; empty cells where it holds none."""
-    if not cell.startswith(("[", "(")):
-        return [""] * width
-    found = _LIST.fullmatch(cell)
-    parts = re.split(r"[,;\s]+", found[1].strip(" ,\n")) if found else []
-    if len(parts) < 2 or number_in(parts[0]) != number_in(parts[0]):
-        return [""] * width
-    return parts

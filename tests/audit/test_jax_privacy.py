@@ -25,6 +25,7 @@ from lib.audit import (
     true_best_epsilon,
     union_lower_bound,
 )
+from lib.audit.one_run import FRACTIONS, fixed_guesses
 
 SEED = 0xBAD5EED
 RATIOS = pytest.mark.parametrize("ratio", [0.5, 1.0, 1.5])
@@ -124,6 +125,65 @@ def test_p_values_of_one_run(guesses, wrong, delta):
             assert found == pytest.approx(theirs)
 
 
+def frontier(fp, tp):
+    """Corners (fp, tp) of the least concave curve above a ROC curve."""
+    corners: list[tuple] = []
+    for a, b in zip(fp.tolist(), tp.tolist(), strict=True):
+        while len(corners) > 1:
+            (c, d), (e, f) = corners[-2:]
+            if (f - d) * (a - c) > (b - d) * (e - c):
+                break
+            corners.pop()
+        corners.append((a, b))
+    return corners
+
+
+def one_run_told(rng, n=5000, epsilon=0.2):
+    """p-values of theirs, and of ours, where each guess is right at the largest rate allowed."""
+    rate, made = special.expit(epsilon), np.arange(n + 1)
+    right = np.r_[0, np.cumsum(rng.random(n) < rate)]
+
+    def p_values(correct, guesses):
+        found = special.betainc(np.maximum(correct, 1), guesses - correct + 1, rate)
+        return np.where(correct > 0, found, 1.0)
+
+    wrong, correct = np.array(frontier(made - right, right)).T
+    fixed = np.array([fixed_guesses(n, fraction) for fraction in FRACTIONS])
+    return p_values(correct, correct + wrong), p_values(right[fixed], fixed)
+
+
+def rates_told(rng, n=2500, epsilon=0.1):
+    """The same of FPR alone: TPR is known, and e^epsilon FPR until it is 1."""
+    scores = np.sort(rng.random(n))  # the rate that a threshold below each has
+    fp = np.arange(np.searchsorted(scores, math.exp(-epsilon)))
+    at = frontier(np.r_[fp, n], np.r_[math.exp(epsilon) * scores[: len(fp)], 1.0])
+    p = special.betaincc(fp + 1, n - fp, scores[: len(fp)])
+    ours = p * 2 * n / len(fp)  # which pays for all scores, as many with the record as without
+    return 2 * p[[k for k, _ in at[:-1]]], ours
+
+
+@pytest.mark.parametrize(
+    ("told", "audits"),
+    [
+        pytest.param(one_run_told, 1000, marks=pytest.mark.slow),
+        pytest.param(rates_told, 6000, marks=pytest.mark.long),
+    ],
+)
+def test_to_pay_for_the_frontier_alone_is_not_enough(told, audits):
+    """Theirs corrects for the thresholds on the frontier: about ten, but the scores choose them.
+
+    Here the truth is reached at every threshold. A bound is above it where a p-value of the truth
+    is below the corrected level.
+    """
+    rng, theirs, ours = np.random.default_rng(SEED), 0, 0
+    for _ in range(audits):
+        on_frontier, paid = told(rng)
+        theirs += on_frontier.min() < 0.05 / (len(on_frontier) + 1)
+        ours += paid.min() < 0.05 / len(paid)
+    assert stats.binomtest(theirs, audits, 0.05, "greater").pvalue < 1e-3
+    assert stats.binomtest(ours, audits, 0.05, "greater").pvalue > 0.01
+
+
 @pytest.mark.parametrize(
     ("shift", "family", "expected"),
     [
@@ -141,14 +201,7 @@ def test_published_bounds_of_one_run(shift, family, expected):
     """Their choice of the number of guesses: the best on the frontier, each paying for all."""
     n, delta = 10_000, 1e-6
     tp, fp, *_ = roc_counts(*both(normal_scores(shift, n), normal_scores(0, n))).T
-    corners: list[tuple[int, int]] = []
-    for a, b in zip(fp.tolist(), tp.tolist(), strict=True):  # whole numbers: no rounding
-        while len(corners) > 1:
-            (c, d), (e, f) = corners[-2:]
-            if (f - d) * (a - c) > (b - d) * (e - c):
-                break
-            corners.pop()
-        corners.append((a, b))
+    corners = frontier(fp, tp)
     level = 1 - 0.05 / len(corners)
     best, rates = 0.0, [stats.beta.ppf(1 - level, right, wrong + 1) for wrong, right in corners[1:]]
     for place in np.argsort(rates)[::-1][: 20 if family else None]:

@@ -76,7 +76,7 @@ def _be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str)
 
     import lib.plot
 
-    lib.plot.svg_bytes = lambda figure, *_: pyplot.close(figure) or b"<svg></svg>"
+    lib.plot.svg_pair = lambda figure, *_: pyplot.close(figure) or (b"<svg></svg>", b"")
     sys.argv = arguments
     launch_new_instance()
 

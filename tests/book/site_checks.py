@@ -308,7 +308,8 @@ def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
 
 def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
     """Type a term into the site's search page; return the texts and addresses of the results."""
-    page = browser.new_page()
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda e: errors.append(str(e)))
     page.goto(f"{address}/search.html", wait_until="load")
     box = page.locator("main input[name=q], article input[name=q], input[name=q]").locator(
         "visible=true"
@@ -323,7 +324,9 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     results = page.eval_on_selector_all(
         "#search-results ul.search > li > a", "all => all.map(a => [a.textContent, a.href])"
     )
+    page.wait_for_load_state("networkidle")  # excerpts of the pages found
     page.close()
+    assert not errors, errors
     return [tuple(result) for result in results]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from site_tools import CHROMIUM, NEEDS_CHROMIUM
 from throwaway import Book, make_book
 
 HREF = re.compile(r"""(?:href|src)=["']([^"'#][^"']*)["']""")
@@ -55,6 +56,30 @@ def test_each_builder_is_right_or_says_in_one_line_why_not(tmp_path):
     toc = (book.root / "book" / "_toc.yml").read_text().replace("file: ", "file: book/")
     (book.root / "_toc.yml").write_text(toc.replace("root: ", "root: book/"))
     assert "build " + str(book.root / "book") in build(book, ".")
+    moved = Book(book.root.rename(tmp_path / "moved"))  # and nowhere is there a .git
+    assert "chapters: 0 executed, 2 unchanged" in moved.build()
+    assert dead_links(moved.html) == []
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@NEEDS_CHROMIUM
+def test_a_pdf_is_printed_by_a_browser_or_a_line_says_how_to_get_one(tmp_path):
+    """Before any work; and the site, in whose folder that builder leaves its page, is as it was."""
+    book = make_book(tmp_path / "book")
+    environment = book.environment(PLAYWRIGHT_BROWSERS_PATH=str(tmp_path / "browsers"))
+    said = build(book, "book", "--builder", "pdfhtml", env=environment)
+    (line,) = re.findall("^the builder pdfhtml prints with a browser .*", said, re.MULTILINE)
+    assert "`playwright install chromium`" in line
+    assert "Traceback" not in said
+    assert "executing" not in said
+    program = Path(re.search(r"Executable doesn't exist at (.*?)\)", line)[1])
+    program.parent.mkdir(parents=True)
+    program.symlink_to(CHROMIUM)
+    said = build(book, "book", "--builder", "pdfhtml", env=environment)
+    assert (book.root / "book/_build/pdf/book.pdf").read_bytes().startswith(b"%PDF"), said
+    assert "chapters: 0 executed" in book.build()
+    assert dead_links(book.html) == []
 
 
 #: Of the single page, whose theme has a search and no page for it.

@@ -30,7 +30,7 @@ from lib.book.pages import Page, framed, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, table_html
 from lib.book.sphinx_ext import _code_cell
-from lib.plot import svg_bytes
+from lib.plot import svg_pair
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = """# %% tags=["parameters"]
@@ -43,7 +43,8 @@ def figure(slope: float, caption: str, name: str = "line") -> dict:
     drawing, ax = plt.subplots()
     ax.plot([0, 1], [0, slope])
     about = {"name": name, "alt": "A line.", "caption": caption}
-    html = figure_html(svg_bytes(drawing, f"one.{name}"), **about)
+    svg, wide = svg_pair(drawing, f"one.{name}")
+    html = figure_html(svg, wide=wide, **about)
     return {"text/html": html, "text/plain": "[line]", FIGURE_MIME: about}
 
 
@@ -192,8 +193,10 @@ def test_a_record_keeps_figures_small_and_whole(book):
     kept = read_records(book, "one")["standard"]
     found = figure_of(kept, "line")
     assert (found["alt"], found["caption"]) == ("A line.", "On photographs")
-    assert re.fullmatch("<svg.*</svg>", found["svg"], re.S)
-    assert len(kept["figures"]["line"]["svg"]) < len(found["svg"]) / 2
+    for layout in ("svg", "wide"):
+        assert re.fullmatch("<svg.*</svg>", found[layout], re.S)
+        assert len(kept["figures"]["line"][layout]) < len(found[layout]) / 2
+    assert found["svg"] != found["wide"]
     assert figure_of(kept, "no such") is None
     assert page_of(book, OWN).picture("line") == found
     with pytest.raises(KeyError, match="no such"):

@@ -58,6 +58,7 @@ LASTING = {
     "choosing",
     "curves",
     "interplay",
+    "p1_regime",
     "sctd_map",
     "six_lenses",
 }
@@ -251,7 +252,14 @@ def test_each_chapter_is_executed_to_its_end():
     assert chapters[0] == chapters[1]
 
 
-WITH_SETTINGS = ("interplay", "normalized_score", "audit_trainings", "sctd_map", "canaries")
+WITH_SETTINGS = (
+    "interplay",
+    "normalized_score",
+    "audit_trainings",
+    "p1_regime",
+    "sctd_map",
+    "canaries",
+)
 
 
 def data_of(profile: str, name: str) -> list[DataSpec]:

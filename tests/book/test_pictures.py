@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgba
 
 from lib.book.claims import Claim, read_claims
 from lib.book.pictures import draw_cells
-from lib.plot import COLOURS
+from lib.plot import COLOURS, svg_pair
 
 
 def cells(picture: str, numbers: dict[str, tuple[float, float | None]], **verdict):
@@ -133,3 +133,35 @@ def test_every_group_of_the_book_can_be_drawn(root):
         found = {c.id: {"value": c.reported, "interval": None} for c in of}
         assert draw_cells(of, found) is not None
         plt.close("all")
+
+
+def test_slopes_show_the_paper_beside_ours_on_one_scale():
+    numbers = {
+        f"Table 2, {data}, {method}, epsilon = {epsilon}": (paper, ours)
+        for data, method, epsilon, paper, ours in (
+            ("SVHN", "SR", "inf", 0.2, 0.9),
+            ("SVHN", "SR", "1", 0.4, 0.8),
+            ("SVHN", "DE", "inf", 0.1, None),
+            ("SVHN", "DE", "1", 0.3, 0.7),
+            ("gtsrb", "SR", "inf", 0.001, 0.002),
+            ("gtsrb", "SR", "1", 0.02, 0.1),
+        )
+    }
+    claims, found = cells("slopes", numbers, interval=[-1.5, None])
+    claims = [replace(claim, axis="score") for claim in claims]
+    figure = draw_cells(claims, found)
+    paper, ours, small, _ = figure.axes
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["SVHN, paper", "SVHN, ours"]
+    assert points(paper, "SR") == [(0, 0.2), (1, 0.4)]
+    assert np.isnan(points(ours, "DE")[0][1])
+    assert points(ours, "DE")[1] == (1.05, 0.7)
+    assert paper.get_ylim() == ours.get_ylim()
+    assert paper.get_ylim()[0] < 0.1 < 0.9 < ours.get_ylim()[1]
+    assert (paper.get_yscale(), small.get_yscale()) == ("linear", "log")
+    assert [t.get_text() for t in small.get_xticklabels()] == [r"$\infty$", "1"]
+    bars = [segment for line in ours.collections for segment in line.get_segments()]
+    assert all(0 <= y <= 1 for segment in bars for _, y in segment if not np.isnan(y))
+    svg_pair(figure, "s")
+    tops = np.reshape([round(ax.get_position().y1, 2) for ax in figure.axes], (2, 2))
+    assert len(set(tops[:, 0])) == len(set(tops[:, 1])) == 1  # the paper's above ours
+    assert tops[0, 0] > tops[0, 1]

@@ -22,7 +22,7 @@ import lib
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, NEEDS_CHROMIUM]
 
-TITLE = "Knowing when not to answer, and proving how private"
+TITLE = "When not to answer"
 SHOWS = """
 # %% [markdown]
 # ## In one figure

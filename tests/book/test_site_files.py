@@ -258,6 +258,9 @@ def test_figures_become_lighter_and_stay_what_they_are():
             assert max(distance(point, b) for point in a) <= 0.035
             fewer += len(a) - len(b)
     assert fewer > 300
+    (wide,) = re.findall("srcset='(.*?)'", site.minify_svg(page.replace("src=", "srcset=")))
+    assert " " not in wide  # which would end the address
+    assert unquote_to_bytes(wide.removeprefix("data:image/svg+xml,")) == text
     other = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
     assert site.minify_svg(other) == other
 

@@ -23,6 +23,7 @@ from malformed_kinds import (
 
 from lib import audit, counterfactual, privacy, suitability
 from lib.audit import white_box
+from lib.counterfactual import forecasts
 
 ROWS = Table()
 add = ROWS.add
@@ -134,6 +135,17 @@ add(
     floor=(0.0, 1.5, *NUMBER),
     target=("all", 3, None),
 )
+stream = dict(values=[0.5, -0.5, 0.25], lowest=-1.0)
+low, wide = (0.0, 1.0, -INF, *NUMBER), (0.5, INF, *NUMBER)
+small = (Bad("below lowest", [0.5, -2.0], ("-2",)),)
+call = forecasts.one_sided_e_process
+add("forecasts.one_sided_e_process", dict(stream, scale=2.0, tuned=1.0), call=call, values=small,
+    lowest=low, scale=wide, tuned=POSITIVE)  # fmt: skip
+add("forecasts.lagged_p_values", dict(stream, lag=2, scale=2.0), call=forecasts.lagged_p_values,
+    values=small, lowest=low, scale=wide, lag=(0, 4, 2.5, "3"))  # fmt: skip
+add("forecasts.winkler_score", dict(p=[0.5], q=[0.25], outcomes=[True], base="brier"),
+    call=forecasts.winkler_score, q=(Bad("1", [1.0], ("1",)), Bad("0", [0.0], ("0",))),
+    base=CHOICE)  # fmt: skip
 add("counterfactual.learner_pair", dict(learner="linear", rng=rng), rng=())
 
 

@@ -197,9 +197,6 @@ def test_what_trainers_and_pipelines_write(tmp_path):
     np.save(tmp_path / "own.npy", ONE[:, None])
     with pytest.raises(ValueError, match=r"savez\('my.npz', probabilities=p, labels=y\)"):
         read_predictions(tmp_path / "own.npy")
-    pd.DataFrame({"y_true": SECOND, "y_prob": ONE}).to_json(tmp_path / "own.json")
-    with pytest.raises(ValueError, match="orient='records'"):
-        read_predictions(tmp_path / "own.json")
 
 
 # --- rows that belong together, columns that are no models ----------------------------------------

@@ -401,7 +401,7 @@ def test_area_under_the_curve():
         ("own.pkl", "pandas.read_pickle('own.pkl').to_csv('own.csv'"),
         ("own.pt", "numpy.savez"),
         ("own.xlsx", "pandas.read_excel"),
-        ("own.csv.gz", "unpack it first"),
+        ("own.csv.gz", "must be a file packed as .gz"),
         ("own.doc", "must end in one of"),
     ],
 )

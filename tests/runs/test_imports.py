@@ -184,7 +184,7 @@ JOBS = {
     "suitability": lambda: StudyRun("digits", "ERM", 0, 4),
     "scenarios": lambda: ScenarioRuns("digits", True, "linear", Sizes(400, 200), 2, 0),
     "trials": lambda: Trials(0.5, 40, (4,), True, 0.9, 0, 2, 0),
-    "outlier": lambda: OutlierRun((1.0,), 1, 0),
+    "outlier": lambda: OutlierRun((1.0,), 1, 0, 10.0),
     "classifiers": lambda: Classifiers((PLAIN,), DATA, (("rotation", 20.0),)),
 }
 

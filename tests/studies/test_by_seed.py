@@ -95,3 +95,9 @@ def test_the_rare_class_by_seed():
         assert facts["spread"][k].tolist() == [0, 0]
     assert [part.tolist() for part in facts["right first"]] == [[1.0, 1.0]]  # one p0 has none right
     assert [part.tolist() for part in facts["lost accuracy"]] == [[0.0, 0.0]]  # nothing to lose
+
+
+def test_order_that_is_lost_is_between_no_budget_and_the_smallest(made):
+    (lost,) = by_seed.order_lost([made], "SR")
+    free, strict = (studies.relative_scores(made, "SR", e) for e in (math.inf, 1.0))
+    assert lost == pytest.approx(strict - free)

@@ -1,14 +1,18 @@
 """Tables and facts of the chapters on P1, from a panel with chosen numbers."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from panel_by_hand import COVERAGES, EPSILONS, panel
+from scipy import stats
 
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.studies.interplay import figures
 from lib.studies.interplay import tables as studies
+from lib.studies.interplay.experiments import Predictions
 
 
 def test_privacy_costs():
@@ -65,3 +69,37 @@ def test_coverage_with_ties_is_both_ways():
             assert row[column] == pytest.approx(np.mean(reached))
         assert row["whole"] <= row["random"]
         assert 0 < row["largest group"] <= 1
+
+
+def test_relative_scores_are_fractions_of_a_random_order():
+    made = panel(seeds=3)
+    accuracy = made.predictions["SR", 1.0].correct.mean(1)
+    wanted = studies.normalized_scores(made, "SR", 1.0) / (-accuracy * np.log(accuracy))
+    assert studies.relative_scores(made, "SR", 1.0) == pytest.approx(wanted)
+    table = studies.order_table(made).set_index(["method", "epsilon"])
+    assert set(table.index.get_level_values("method")) == {"SR", "SCTD", "MCDO"}
+    row = table.loc["SR", 1.0]
+    half = stats.t.isf(0.025, 2) * wanted.std(ddof=1) / math.sqrt(3)
+    assert (row["relative"], row["low"], row["high"]) == pytest.approx(
+        (wanted.mean(), wanted.mean() - half, wanted.mean() + half)
+    )
+    assert studies.order_table(panel(seeds=1)).iloc[:, -2:].isna().all(axis=None)
+
+
+def test_an_order_that_knows_nothing_is_at_one_whatever_the_accuracy():
+    """Scores drawn without a look at the truth; equal orders at two accuracies are far from it."""
+    rng, n = np.random.default_rng(0), 4000
+    made = panel(seeds=4)
+    for accuracy in (0.9, 0.6):
+        correct = np.array([rng.permutation(n) < accuracy * n for _ in range(4)])
+        found = {("SR", 1.0): Predictions(correct, rng.random((4, n)))}
+        each = studies.relative_scores(replace(made, predictions=found), "SR", 1.0)
+        assert each.mean() == pytest.approx(1, abs=0.1)
+
+
+def test_the_figure_of_orders_has_a_line_a_method():
+    table = studies.order_table(panel(seeds=3))
+    (ax,) = figures.plot_order(table).axes
+    assert len(ax.containers) == 3
+    drawn = [y for each in ax.containers for y in each.lines[0].get_ydata()]
+    assert drawn == pytest.approx(table["relative"].tolist())

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.studies.beyond import noise_map as studies
@@ -45,3 +46,29 @@ def test_noise_is_how_far_noise_alone_moves_the_parameters(tmp_path, monkeypatch
         assert row["noise"] == pytest.approx(each * math.sqrt(parameters), rel=0.15)
         trained = round(row["epochs"] * 200 / row["batch"])
         assert row["all noise"] == pytest.approx(row["noise"] * math.sqrt(trained))
+
+
+def test_the_printed_settings_scale_with_the_root_of_the_parameters():
+    """Eq. 13: P1's network has the border's noise at rates that are lower by that root."""
+    table = pd.DataFrame(
+        {"all noise": [1.0, 4.0], "SCTD low": [0.1, -0.3], "SCTD high": [0.2, -0.1]}
+    )
+    printed = studies.printed_rates(SETTINGS, table).set_index(["network", "epsilon"])
+    assert set(printed.loc["resnet18", "parameters"]) == {11_172_810}  # as book/settings.yml has it
+    small = printed.loc["mlp"]
+    assert set(small["parameters"]) == {64 * 8 + 8 + 8 * 10 + 10}
+    root = math.sqrt(11_172_810 / small["parameters"].iloc[0])
+    for name in ("SR up to rate", "SCTD from rate"):
+        assert (small[name] / printed.loc["resnet18", name]).tolist() == pytest.approx([root] * 2)
+    row = small.loc[1.0]
+    noise = 10 / 128 * row["noise multiplier"] * math.sqrt(row["parameters"] * row["steps"])
+    assert row["SCTD from rate"] * noise == pytest.approx(4.0)
+    assert row["SR up to rate"] * noise == pytest.approx(1.0)
+
+
+def test_differences_are_named_as_differences():
+    table = pd.DataFrame(
+        {"SR": [0.1], "SCTD": [-0.02], "SCTD low": [-0.03], "mean parameters": [0]}
+    )
+    wanted = ["SR", "SCTD, minus SR", "SCTD, minus SR, low", "mean parameters, minus SR"]
+    assert list(studies.differences(table).columns) == wanted

@@ -1,7 +1,9 @@
 """One model under six lenses: each agrees with a direct call of the package that it comes from."""
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from lib.studies.beyond.six_lenses.settings import on_digits
 from lib.studies.beyond.six_lenses.views import abstention, classify
 from lib.studies.canaries.mechanisms import CanaryContradiction
 
+ROOT = Path(__file__).parents[2]
 SHIFTS = (("rotation", 0.0), ("rotation", 60.0), ("gaussian_noise", 0.05))
 
 
@@ -150,3 +153,17 @@ def test_more_canaries_than_the_network_has_coordinates_are_refused():
     require_room(settings, 2410)
     with pytest.raises(ValueError, match=r"gradient_canaries must be at most 2410, .* got 2411"):
         require_room(settings, 2411)
+
+
+def test_the_recorded_run_shows_much_of_what_is_proven():
+    """The page's promise: one run of the recorded network, on the data that it asked for."""
+    path = ROOT / "book/records/standard/six_lenses.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    asked, shown = record["parameters"], record["values"]
+    assert record["used"]["dataset"] == asked["dataset"] == "fashion-mnist"
+    assert (asked["model"], asked["epsilon"]) == ("small_cnn", 8.0)
+    assert shown["gradient_canaries"] >= 5000
+    assert 2.0 <= shown["inside_free"] < shown["epsilon"]
+    assert 3.5 <= shown["inside_gaussian"] < shown["epsilon"]
+    # What is wrong with a twentieth of the noise only hypotheses can show.
+    assert shown["broken_gaussian"] > shown["epsilon"] > shown["broken_free"]

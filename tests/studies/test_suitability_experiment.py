@@ -10,11 +10,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib import suitability
-from lib.studies.suitability.data import wilds_study
+from lib.studies.suitability.authors import authors_tasks
+from lib.studies.suitability.data import Study, wilds_study
 from lib.studies.suitability.experiment import (
     decision_metrics,
     evaluate_pairs,
     evaluate_tasks,
+    is_suitable,
     make_tasks,
     metrics_table,
     share_suitable,
@@ -199,3 +201,50 @@ def test_estimates_on_real_signals_are_those_of_scikit_learn(dataset):
         theirs = make_pipeline(StandardScaler(), CalibratedClassifierCV(base, cv=5))
         theirs.fit(x[rows], correct[rows])
         np.testing.assert_allclose(ours, theirs.predict_proba(user)[:, 1], atol=tolerance)
+
+
+def test_the_authors_shuffle_once_for_each_number_of_folds():
+    """An account of the notebook of December 2024: seed, user folds, numbers of folds."""
+    folds = {"ID": [("id", np.array([1, 2]), "a"), ("id", np.array([5]), "b")], "OOD": []}
+    splits = {"id": (np.zeros((31, 1)), np.ones(31, dtype=bool))}
+    study = Study("made", 0, splits, ("id",), folds)
+    tasks = authors_tasks(study, "ID", folds=(5, 3))
+    stream, wanted = np.random.RandomState(32), []
+    for left in (29, 30):
+        for n in (5, 3):
+            order = np.arange(left)
+            stream.shuffle(order)
+            size = left // n
+            wanted.append([order[i * size : (i + 1) * size].tolist() for i in range(n)])
+    assert [[part.tolist() for part in task.partition] for task in tasks] == wanted
+    assert [task.label for task in tasks] == ["a", "a", "b", "b"]
+    # The last notebook goes on out of distribution where it ended in it.
+    folds["OOD"] = [("ood", np.arange(4), "c")]
+    splits["ood"] = (np.zeros((4, 1)), np.ones(4, dtype=bool))
+    (last,) = authors_tasks(study, "OOD", folds=(5,), once=True)
+    stream = np.random.RandomState(32)
+    for left in (29, 30, 31):
+        order = np.arange(left)
+        stream.shuffle(order)
+    assert np.concatenate(last.partition).tolist() == order[:30].tolist()
+    assert last.label == "c"
+    # With 15 folds alone they are those of every other page.
+    alone = authors_tasks(study, "ID", folds=(5,))
+    usual = study.tasks("ID", 5, 32)
+    for one, other in zip(alone, usual, strict=True):
+        assert all(map(np.array_equal, one.partition, other.partition))
+
+
+@needs_data
+def test_unsuitable_experiments_are_as_many_as_the_authors_count():
+    """181,585 over 23 sets of signals: what their notebook prints for the first model, OOD."""
+    study = wilds_study("fmow", 0)
+    sizes = {"unsuitable": 0, "suitable": 0}
+    for task in authors_tasks(study, "OOD"):
+        correct = task.take_source(study.splits)[1]
+        accuracy = np.array([correct[fold].mean() for fold in task.partition])
+        suitable = is_suitable(accuracy, task.take_user(study.splits)[1].mean(), 0.0)
+        others = len(accuracy) - 1  # each fold is tested by the estimators of all others
+        sizes["suitable"] += int(suitable.sum()) * others
+        sizes["unsuitable"] += int((~suitable).sum()) * others
+    assert sizes == {"unsuitable": 181_585 // 23, "suitable": 39_215 // 23}

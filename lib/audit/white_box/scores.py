@@ -99,7 +99,7 @@ class CanaryRecorder:
         self._weight = _CLAIMED / m
         self._noise = self._weight * self.noise_multiplier**2
         self._counts = StepCounts.begun(m)
-        self._last = np.full(m, np.nan)  # what was seen last of those that did not take part
+        self._last = np.zeros(m)  # what was seen last of those that did not take part
         self.steps = 0
         self._kinds: tuple[bool, bool] | None = None
 
@@ -142,8 +142,7 @@ class CanaryRecorder:
             self._ratios[name] += _log_ratio(y, spread[name], self.sample_rate)
         self._squares += seen["released"] ** 2
         if known is not None and took is not None:
-            self._counts.add(seen["known"], took, self._last)
-            self._last = np.where(took, np.nan, seen["known"])
+            self._last = self._counts.add(seen["known"], took, self._last)
         self.steps += 1
 
     def _vector(self, name: str, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -200,11 +199,16 @@ class CanaryRecorder:
 
 def _log_ratio(y: npt.NDArray, s: Any, q: float) -> npt.NDArray[np.float64]:
     """log(1 - q + q exp(x)); beyond the range of exp, x counts linearly."""
-    x = (y - 0.5) / (s * s)
+    x = y - 0.5
+    x /= s * s
     if q == 1:
         return x
     inside = np.minimum(x, _RANGE)
-    return np.log1p(q * np.expm1(inside)) + (x - inside)
+    x -= inside
+    np.exp(inside, out=inside)
+    inside *= q
+    inside += 1 - q
+    return x + np.log(inside, out=inside)
 
 
 def canary_scores(

@@ -53,19 +53,22 @@ class StepCounts:
         """The same, of its own."""
         return replace(self, took_part=self.took_part.copy())
 
-    def add(self, y: npt.NDArray, took: npt.NDArray, last: npt.NDArray) -> None:
-        """Take in a step; `last` is NaN where a canary took part in the step before."""
-        inside, outside = y[took], y[~took]
+    def add(self, y: npt.NDArray, took: npt.NDArray, last: npt.NDArray) -> npt.NDArray:
+        """Take in a step, and return what the next one takes as `last`.
+
+        That is what was seen of those that took no part, and 0 elsewhere; 0 before the first step.
+        """
+        inside, outside = y[took], np.where(took, 0.0, y)
         self.steps += 1
         self.took_part += took
         self.with_sum += float(inside.sum())
         self.with_squares += float(inside @ inside)
-        self.without_number += len(outside)
+        self.without_number += len(y) - len(inside)
         self.without_squares += float(outside @ outside)
-        products = (y * last)[~took]
-        products = products[~np.isnan(products)]
+        products = outside * last
         self.pairs += float(products.sum())
         self.pair_squares += float(products @ products)
+        return outside
 
 
 @dataclass(frozen=True)

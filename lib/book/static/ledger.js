@@ -2,6 +2,9 @@
    Without scripts all rows show. */
 "use strict";
 
+/* A file may read no other in a browser: without a server the results of a search have no excerpts. */
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;

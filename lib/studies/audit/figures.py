@@ -173,20 +173,21 @@ def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
 def plot_selection(table: pd.DataFrame, level: float) -> Figure:
     """Draw how often each way of choosing a threshold gives a bound above the truth."""
     choices = list(dict.fromkeys(table["choice"]))
-    mus = list(dict.fromkeys(table["mu"]))
+    truths = table.drop_duplicates("mu").set_index("mu")["epsilon"]
     figure, axes = panels(2, 2.3, sharey=True)
-    width = 0.8 / len(mus)
+    width = 0.8 / len(truths)
     for ax, method in zip(axes, ("bayesian", "clopper-pearson"), strict=True):
         rows = table[table["method"] == method]
-        for i, mu in enumerate(mus):
+        for i, (mu, truth) in enumerate(truths.items()):
             heights = rows[rows["mu"] == mu].set_index("choice")["exceeds"].loc[choices]
-            at = np.arange(len(choices)) + (i - (len(mus) - 1) / 2) * width
-            colour = COLOURS[(0, 2, 3, 4)[i % 4]]
-            ax.bar(at, heights, width * 0.92, color=colour, label=rf"$\mu = {mu:g}$")
+            at = np.arange(len(choices)) + (i - (len(truths) - 1) / 2) * width
+            options = {"color": COLOURS[(0, 2, 3, 4)[i % 4]], "label": rf"$\epsilon = {truth:.2g}$"}
+            ax.bar(at, heights, width * 0.92, **options)
         ax.axhline(1 - level, color="black", linestyle=":", marker="")
-        ax.set_title(_NAMES[method], fontsize=10)
-        ax.set_ylabel("above the truth")
+        ax.set_title(f"{_NAMES[method]} bound", fontsize=10)
+        ax.set_ylabel("bounds above the truth")
     axes[-1].set_xticks(range(len(choices)), choices)
+    axes[-1].set_xlabel("how the threshold is chosen")
     axes[0].legend(fontsize=9)
     return figure
 
@@ -227,7 +228,7 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
             line = {"color": "0.3", "linestyle": ":", "marker": ""}
             ax.plot(fpr, 1 - region.lower(fpr), label="proven", **line)
         ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
-        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.05), ylabel="TPR")
+        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.6), ylabel="TPR")
         ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
     axes[-1].set_xlabel("FPR")
     axes[0].legend(fontsize=9, loc="lower right")

@@ -25,6 +25,9 @@ from lib.training.models import parameter_count
 #: Parts of the checkpoints, the last ones, over which models are averaged.
 PARTS = (0.1, 0.25, 0.5)
 
+#: P1's network on Fashion-MNIST: 11.2 million parameters.
+P1_NETWORK = ModelSpec("resnet18", (1, 28, 28), 10)
+
 #: Names of SCTD's two formulas.
 FORMS = {"equation": "SCTD", "algorithm": "SCTD (Algorithm 1)"}
 
@@ -388,11 +391,21 @@ def mean_or_zero(values: pd.Series) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
+def differences(table: pd.DataFrame) -> pd.DataFrame:
+    """The same under names that say which columns are differences from SR's score."""
+    ends = {"": "", " low": ", low", " high": ", high"}
+    names = {
+        f"{name}{end}": f"{name}, minus SR{said}" for name in SHOWN for end, said in ends.items()
+    }
+    return table.rename(columns=names)
+
+
 def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
     """Learning rates at which P1's printed settings would have the noise of the map's border.
 
     P1, section 4.1: batches of 128, 200 epochs, clipping norm 10; no rate is printed. The border
-    lies between the least noise with which SCTD is ahead and the most with which SR is.
+    lies between the least noise with which SCTD is ahead and the most with which SR is. The noise
+    grows with the root of the number of parameters: of the map's network, and of P1's.
     """
     batch, norm, n = 128, 10.0, settings.data.train
     steps, winner = round(200 * n / batch), ahead(table)
@@ -401,11 +414,13 @@ def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
         table.loc[winner == "SR", "all noise"].max(),
     )
     rows = []
-    for epsilon in settings.epsilons:
-        sigma = find_noise_multiplier(epsilon, 1 / n, batch / n, steps)
-        per_rate = norm / batch * sigma * math.sqrt(parameter_count(settings.model) * steps)
+    for model, epsilon in itertools.product((settings.model, P1_NETWORK), settings.epsilons):
+        sigma, d = find_noise_multiplier(epsilon, 1 / n, batch / n, steps), parameter_count(model)
+        per_rate = norm / batch * sigma * math.sqrt(d * steps)
         rows.append(
             {
+                "network": model.name,
+                "parameters": d,
                 "epsilon": epsilon,
                 "steps": steps,
                 "noise multiplier": sigma,

@@ -94,21 +94,20 @@ def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
 
 
 def plot_confidences(cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:
-    """Draw confidences in the canaries' labels and in the next wrong label each, by title."""
+    """Draw the fraction of canaries above each confidence: in their labels, in others as wrong."""
     figure, axes = panels(len(cases), 2.2)
-    edges = np.linspace(0, 1, 21)
     for ax, (title, (p, canary, true)) in zip(axes, cases.items(), strict=True):
         rows, classes = np.arange(len(p)), p.shape[1]
         other = (canary + 1) % classes
         other = np.where(other == true, (other + 1) % classes, other)
-        for label, values, colour in (
-            ("canary label", p[rows, canary], COLOURS[1]),
-            ("another wrong label", p[rows, other], COLOURS[0]),
+        for label, values, colour, line in (
+            ("canary label", p[rows, canary], COLOURS[1], "-"),
+            ("another wrong label", p[rows, other], COLOURS[0], "--"),
         ):
-            ax.hist(values, edges, color=colour, alpha=0.55, label=label)
-        ax.set_yscale("log")
-        ax.set_title(title)
-        ax.set_ylabel("canaries")
+            at = np.quantile(values, np.linspace(0, 1, 201))
+            share = 1 - np.searchsorted(np.sort(values), at) / len(values)
+            ax.step(at, share, linestyle=line, color=colour, marker="", label=label)
+        ax.set(title=title, ylabel="canaries above it", xlim=(0, 1), ylim=(0, 1.02))
     axes[-1].set_xlabel("confidence")
     axes[0].legend(fontsize=9)
     return figure

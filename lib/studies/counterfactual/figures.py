@@ -22,7 +22,7 @@ _ALPHA = 1 - 0.95  # of intervals and tests
 
 def plot_classifiers(drawn: Simulated) -> Figure:
     """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions."""
-    figure, axes = new_figure(2, 1, height=3.4, sharex=True, sharey=True)
+    figure, axes = panels(2, 3.4, sharey=True)
     x = drawn.X[:_POINTS]
     grid = np.linspace(0, 1, 200)
     boundaries = (1 - grid, np.sqrt(np.clip(0.8 - grid**2, 0, None)))

@@ -15,6 +15,7 @@ from lib.studies.interplay.tables import (
     normalized_scores,
     p1_methods,
     rare_class_at,
+    relative_scores,
     score_gap,
     spent_after,
 )
@@ -110,6 +111,15 @@ def worsening(models: Sequence[Experiments]) -> list[Values]:
             scores = [normalized_scores(trained, method, e) for e in budgets]
             found += [b - a for a, b in itertools.pairwise(scores)]
     return found
+
+
+def order_lost(models: Sequence[Experiments], method: str) -> list[Values]:
+    """By how much a method's relative score is larger at the smallest budget than without any."""
+    return [
+        relative_scores(trained, method, min(trained.settings.epsilons))
+        - relative_scores(trained, method, max(trained.settings.epsilons))
+        for trained in models
+    ]
 
 
 def losses(models: Sequence[Experiments], method: str) -> list[Values]:

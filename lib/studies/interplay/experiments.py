@@ -95,6 +95,7 @@ class ExperimentSettings:
     # Fraction of the steps before SAT and DG learn to abstain; P1's 100 of 200 epochs (SAT)
     burn_in: float = 0.5
     reward: float = 4.0  # Of deep gamblers
+    private_only: bool = False  # Nothing without privacy: its budget keeps its place, for the seeds
 
     def __post_init__(self):
         # What a chapter's parameters may have: seeds of more budgets would meet.
@@ -151,7 +152,8 @@ class ExperimentSettings:
     @property
     def places(self) -> list[tuple[str, float]]:
         """Families and budgets."""
-        return [(f, e) for f in self.families for e in self.epsilons]
+        budgets = [e for e in self.epsilons if math.isfinite(e) or not self.private_only]
+        return [(f, e) for f in self.families for e in budgets]
 
     def searches(self) -> dict[Search, ManyTrainings]:
         """Trainings that begin the choice of a learning rate, where there are several."""

@@ -106,6 +106,30 @@ def full_accuracies(trained: Experiments, method: str, epsilon: float) -> Values
     return trained.predictions[method, epsilon].correct.mean(1)
 
 
+def relative_scores(trained: Experiments, method: str, epsilon: float) -> Values:
+    """Normalized score as a fraction of a random order's at the same accuracy, by seed.
+
+    0 is a perfect order and 1 one that knows nothing; of a model that is always right it is none.
+    """
+    accuracy = full_accuracies(trained, method, epsilon)
+    return normalized_scores(trained, method, epsilon) / areas.random_order_score(accuracy)
+
+
+def order_table(trained: Experiments) -> pd.DataFrame:
+    """Mean relative scores of P1's methods by budget, with Student's intervals over trainings.
+
+    SelectiveNet, which orders points at a few coverages only, is left out.
+    """
+    rows = []
+    methods = [m for m in p1_methods(trained) if m != "SN"]
+    for method, epsilon in itertools.product(methods, trained.settings.epsilons):
+        each = relative_scores(trained, method, epsilon)
+        low, high = mean_over_seeds(each).interval() if len(each) > 1 else (math.nan, math.nan)
+        accuracy = full_accuracies(trained, method, epsilon).mean()
+        rows.append((method, epsilon, accuracy, each.mean(), low, high))
+    return pd.DataFrame(rows, columns=["method", "epsilon", "accuracy", "relative", "low", "high"])
+
+
 def coverages_for_non_private(
     trained: Experiments, method: str, epsilon: float, *, randomized: bool = False
 ) -> Values:

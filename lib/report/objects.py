@@ -1,0 +1,178 @@
+"""JSON: objects one a row, lists or objects one a column, and what programs nest in them."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
+from lib.data.untrusted import short
+from lib.report.naming import role_of
+from lib.report.nested import flatten
+from lib.report.packed import open_text
+from lib.report.tables import MOST_COLUMNS, Builder, Table
+
+_PARSED = 12  # bytes of memory that a byte of JSON may take once it is parsed
+
+
+def read_lines(path: Path) -> Table:
+    """Read one object a line."""
+    most = min(MOST_LINE, most_memory()[0] // 64)
+
+    def records() -> Iterator[tuple[int, Any]]:
+        with open_text(path) as stream:
+            number = 0
+            try:
+                while line := stream.readline(most + 1):
+                    number += 1
+                    if len(line) > most:
+                        raise ValueError(f"{path}: row {number} has more than {most:,} characters")
+                    if line.strip():
+                        yield number, _parsed(path, line, number)
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x} "
+                    f"after row {number}"
+                ) from None
+
+    return _from_objects(path, records())
+
+
+def _parsed(path: Path, text: str, line: int) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: row {line} must be JSON, got {short(error)}") from None
+
+
+def read_json(path: Path) -> Table:
+    """Read rows or columns as :func:`_rows` knows them; several objects are taken as lines."""
+    require_memory(path, _PARSED * path.stat().st_size // 4)
+    most = most_memory()[0] // _PARSED
+    try:
+        with open_text(path) as stream:
+            text = stream.read(most + 1)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: must be text in UTF-8, got byte {error.object[error.start]:#04x}"
+        ) from None
+    require_memory(path, _PARSED * len(text) // 4)  # of a packed file only now is it known
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"{path}: must be JSON, got values nested too deep") from None
+    except ValueError as error:
+        if "Extra data" in str(error):
+            return read_lines(path)
+        raise ValueError(f"{path}: must be JSON, got {short(error)}") from None
+    rows = _rows(found)
+    if not rows:
+        raise ValueError(
+            f"{path}: must hold a list of objects, one a row, or an object of lists, one a column; "
+            "from pandas: frame.to_json('my.json', orient='records')"
+        )
+    return _from_objects(path, enumerate(rows, 1))
+
+
+def _rows(found: Any, depth: int = 0) -> list[Any]:
+    """One object a row; empty if nothing is known to be rows.
+
+    They may be a list, or what pandas calls columns, split or index; or one list or object of
+    objects, beside what is said of the whole.
+    """
+    if isinstance(found, list):
+        return found
+    if not isinstance(found, dict):
+        return []
+    names, data = found.get("columns"), found.get("data")
+    if (
+        isinstance(names, list)
+        and isinstance(data, list)
+        and all(isinstance(row, list) and len(row) == len(names) for row in data)
+    ):
+        return [dict(zip(map(str, names), row, strict=True)) for row in data]
+    lists = {k: v for k, v in found.items() if isinstance(v, list) and len(v) > 1}
+    inner = [v for v in lists.values() if isinstance(v[0], dict)]
+    if len(inner) == 1:
+        return inner[0]
+    if lists:
+        wide = {k: v for k, v in found.items() if isinstance(v, list)}
+        same = len({len(v) for v in wide.values()}) == 1
+        rows = zip(*wide.values(), strict=True) if same else ()
+        return [dict(zip(wide, row, strict=True)) for row in rows]
+    objects = {k: v for k, v in found.items() if isinstance(v, dict) and len(v) > 1}
+    if len(objects) == len(found) > 1:
+        return _columns(objects) or [*objects.values()]
+    nested = [rows for v in objects.values() if depth == 0 and (rows := _rows(v, 1))]
+    return nested[0] if len(nested) == 1 else []
+
+
+def _columns(objects: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of columns by number of the row, as pandas writes them; empty if these are rows."""
+    first, *others = objects.values()
+    if any(isinstance(v, dict | list) for v in first.values()) or any(map(role_of, first)):
+        return []
+    if not any(map(role_of, objects)) and len(first) <= len(objects):
+        return []
+    if any(each.keys() != first.keys() for each in others):
+        return []
+    return [{name: column[row] for name, column in objects.items()} for row in first]
+
+
+def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
+    """A table of objects: what is nested becomes ``outer.inner`` and ``list_0``, ``list_1``."""
+    builders: dict[str, Builder] = {}
+    lines: list[int] = []
+    for line, record in records:
+        if not isinstance(record, dict):
+            raise ValueError(
+                f'{path}: row {line} must be an object such as {{"label": 1}}, got '
+                f"{type(record).__name__}"
+            )
+        cells: dict[str, str] = {}
+        flatten(_of_harness(record), "", cells)
+        for name, cell in cells.items():
+            if name not in builders:
+                if len(builders) >= MOST_COLUMNS:
+                    raise ValueError(f"{path}: must have at most {MOST_COLUMNS:,} columns")
+                most = 1 << 31 if role_of(name) == "cluster" else 10_000
+                builders[name] = Builder(name, most)
+                builders[name].skip(len(lines))
+            builders[name].add_cell(cell)
+        lines.append(line)
+        for builder in builders.values():
+            builder.skip(len(lines))
+        if len(lines) % 1000 == 0:
+            held = 8 * len(lines) * len(builders) + sum(b.held for b in builders.values())
+            require_memory(path, held)
+    if not lines:
+        raise ValueError(f"{path}: must have rows, got an empty file")
+    columns = {name: builder.column() for name, builder in builders.items()}
+    return Table(str(path), columns, len(lines), np.array(lines))
+
+
+def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
+    """A sample of lm-evaluation-harness: the log likelihoods of the choices, and the target."""
+    responses = record.get("filtered_resps")
+    if not isinstance(responses, list):
+        return record
+    rest = ("doc", "arguments", "resps", "filtered_resps", "doc_hash", "prompt_hash", "target_hash")
+    kept = {key: value for key, value in record.items() if key not in rest}
+    pairs = [r[0] for r in responses if isinstance(r, list) and len(r) == 2]
+    values = [number_in(str(one)) for one in pairs]
+    if len(values) == len(responses) > 1 and not any(math.isnan(v) for v in values):
+        kept |= {f"loglikelihood_{j}": value for j, value in enumerate(values)}
+        doc, target = record.get("doc"), kept.get("target")
+        choices = doc.get("choices") if isinstance(doc, dict) else None
+        choices = choices.get("text") if isinstance(choices, dict) else choices
+        if isinstance(choices, list) and target in choices:
+            kept["target"] = choices.index(target)
+        elif isinstance(target, str) and len(target.strip()) == 1 and target.strip().isalpha():
+            kept["target"] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(target.strip().upper())
+        if isinstance(kept.get("target"), int | str):
+            for name in ("acc", "acc_norm", "exact_match"):
+                kept.pop(name, None)
+    return kept

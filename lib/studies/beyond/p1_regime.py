@@ -1,0 +1,153 @@
+"""SCTD against the softmax response at P1's own settings: by budget, and by what SCTD watches."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
+from lib.selective import scores
+from lib.selective.uncertainty import Mean, compare_over_seeds
+from lib.studies.interplay.experiments import Experiments
+
+#: SCTD's two written forms, and what becomes of points of equal score.
+FORMS = {"equation": "Eq. 16", "algorithm": "Algorithm 1"}
+TIES = ("averaged", "by SR")
+
+
+def watched(labels: npt.NDArray, thinned: int = 1, part: float = 1.0) -> npt.NDArray:
+    """Of models (t, n), the final one last, those of the last part; of these every so many-th.
+
+    Counted back from the final model, which always stays.
+    """
+    last = labels[len(labels) - max(1, math.ceil(part * len(labels))) :]
+    return last[::-1][::thinned][::-1]
+
+
+def lead(trained: Experiments, epsilon: float, score: npt.ArrayLike) -> Mean:
+    """SR's mean normalized score minus that of scores (seeds, n) of the same models.
+
+    Over training runs and points, with the degrees of freedom of the runs where these are fewer.
+    """
+    response = trained.predictions["SR", epsilon]
+    given = response.correct, response.score, response.correct, score
+    found = compare_over_seeds(*given)
+    seeds = len(response.correct)
+    return replace(found, degrees=min(found.degrees, seeds - 1)) if seeds > 1 else found
+
+
+def leads(trained: Experiments, thinned: Sequence[int], parts: Sequence[float]) -> pd.DataFrame:
+    """SCTD's lead over SR by budget, spacing, part of the training, form and ties.
+
+    Where fewer than two models before the final one are left, SCTD has nothing to watch: no row.
+    """
+    rows = []
+    every = trained.settings.training.checkpoint_every
+    for epsilon, models in trained.checkpoints.items():
+        response = trained.predictions["SR", epsilon]
+        for part, n, form in itertools.product(parts, thinned, FORMS):
+            chosen = [watched(each, n, part) for each in models]
+            if len(chosen[0]) < 3:
+                continue
+            score = np.array([scores.sctd(each, form=form) for each in chosen])
+            pairs = zip(score, response.score, strict=True)
+            broken = np.array([scores.ties_broken_by(*pair) for pair in pairs])
+            for ties, each in zip(TIES, (score, broken), strict=True):
+                found = lead(trained, epsilon, each)
+                low, high = found.interval()
+                rows.append(
+                    {
+                        "epsilon": epsilon,
+                        "every": n * every,
+                        "last": part,
+                        "models": len(chosen[0]),
+                        "form": FORMS[form],
+                        "ties": ties,
+                        "lead": found.value,
+                        "low": low,
+                        "high": high,
+                        "never changed": float(np.mean(score == 0)),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def densest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows in which all models are watched from the first one on."""
+    every = table.groupby("regime")["every"].transform("min")
+    return table[(table["every"] == every) & (table["last"] == table["last"].max())]
+
+
+def plot_leads(table: pd.DataFrame) -> Figure:
+    """Draw SCTD's lead at each regime and budget, by form and ties, with intervals."""
+    rows = densest(table)
+    places = list(dict.fromkeys(zip(rows["regime"], rows["epsilon"], strict=True)))
+    figure, ax = new_figure(height=3.2)
+    kinds = list(itertools.product(FORMS.values(), TIES))
+    for i, (form, ties) in enumerate(kinds):
+        of = rows[(rows["form"] == form) & (rows["ties"] == ties)]
+        x = [
+            places.index(place) + 0.14 * (i - 1.5)
+            for place in zip(of["regime"], of["epsilon"], strict=True)
+        ]
+        ax.errorbar(x, of["lead"], yerr=_bars(of), **_look(form, ties), linestyle="")
+    ax.axhline(0, color="0.4", linestyle=":", marker="")
+    words = [f"{regime}\n" + rf"$\epsilon = {epsilon:g}$" for regime, epsilon in places]
+    ax.set_xticks(range(len(places)), words)
+    ax.set_ylabel("SR's score minus SCTD's")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, fontsize=8)
+    return figure
+
+
+def plot_density(table: pd.DataFrame) -> Figure:
+    """Draw the lead over the batches between models that are watched, a panel a budget."""
+    budgets = list(dict.fromkeys(table["epsilon"]))
+    figure, axes = panels(len(budgets), 2.5)
+    longest = table["last"].max()
+    for ax, epsilon in zip(axes, budgets, strict=True):
+        for form, ties in itertools.product(FORMS.values(), TIES):
+            of = table[(table["epsilon"] == epsilon) & (table["form"] == form)]
+            of = of[of["ties"] == ties]
+            for part, line in zip(dict.fromkeys(of["last"]), ("-", "--"), strict=False):
+                one, look = of[of["last"] == part], _look(form, ties)
+                if part != longest:
+                    look |= {"label": "_", "markerfacecolor": "none"}
+                ax.errorbar(one["every"], one["lead"], yerr=_bars(one), linestyle=line, **look)
+        ax.axhline(0, color="0.4", linestyle=":", marker="")
+        ax.set_xscale("log")
+        ax.set_title(rf"$\epsilon = {epsilon:g}$")
+        ax.set_ylabel("SR's score minus SCTD's")
+    plain_log(axes[-1].xaxis)
+    axes[-1].set_xlabel("batches between models that SCTD watches")
+    axes[-1].legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=2, fontsize=8)
+    return figure
+
+
+def _look(form: str, ties: str) -> dict[str, object]:
+    i = list(FORMS.values()).index(form)
+    return {
+        "color": COLOURS[TIES.index(ties)],
+        "marker": MARKERS[i],
+        "label": f"{form}, ties {ties}",
+        "capsize": 2,
+        "linewidth": 1.2,
+    }
+
+
+def _bars(rows: pd.DataFrame) -> list[pd.Series]:
+    """Lengths of error bars; none where an interval has no ends."""
+    return [(rows["lead"] - rows["low"]).fillna(0), (rows["high"] - rows["lead"]).fillna(0)]
+
+
+def at(table: pd.DataFrame, regime: str, epsilon: float, **columns: object) -> Mapping[str, float]:
+    """The densest row of a regime and budget: Eq. 16 and averaged ties unless told otherwise."""
+    rows = densest(table)
+    wanted = {"regime": regime, "epsilon": epsilon, "form": "Eq. 16", "ties": "averaged"} | columns
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    return rows.iloc[0].to_dict()

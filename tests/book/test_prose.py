@@ -1,0 +1,216 @@
+"""How the pages' prose reads: sentences are found as a reader finds them, and stay within bounds.
+
+A page that is not yet within the bounds stands in `CEILINGS` with what it had when it was last
+edited, percentages rounded up, words to the next fifty. A ceiling may only fall; a page that needs
+none is taken off the list.
+"""
+
+import functools
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from notebooks import ROOT
+
+from lib.book.__main__ import main
+from lib.book.prose import measure, pages, sentences, table, to_correct
+
+BOOK = ROOT / "book"
+PAGES = pages(BOOK)
+#: The most words of a main line, words of the median sentence, percent of sentences above 30 words
+#: and of those with more than two numbers.
+BOUNDS = {"words": 1800, "median": 16, "long": 5, "many": 5}
+
+CEILINGS: dict[str, dict[str, float]] = {
+    "your_model": {"long": 7},
+    "interplay": {"words": 2000, "long": 7, "many": 10},
+    "normalized_score": {"words": 1900, "long": 7, "many": 11},
+    "suitability": {"long": 7},
+    "suitability_guarantee": {"words": 2400, "long": 11, "many": 7},
+    "suitability_peers": {"long": 9, "many": 11},
+    "audit": {"words": 2200, "long": 9, "many": 9},
+    "audit_trainings": {"words": 2100, "long": 6, "many": 12},
+    "planted_faults": {"many": 6},
+    "canaries": {"words": 1950},
+    "counterfactual": {"long": 7, "many": 11},
+    "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
+    "six_lenses": {"words": 2300, "long": 15, "many": 14},
+    "sctd_map": {"long": 13, "many": 11},
+    "suitability_time": {"long": 8},
+    "security": {"words": 1950},
+}
+#: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
+STILL: dict[str, set[str]] = {
+    "your_model": {"labelled", "next come"},
+    "interplay": {"neighbour", "neighbours", "trainings"},
+    "suitability": {"labelled", "peers", "standardised"},
+    "suitability_guarantee": {"labelled", "peers"},
+    "suitability_peers": {"labelled", "peers", "standardised"},
+    "audit": {"panel", "peer"},
+    "audit_trainings": {"neighbouring", "next come", "stands above"},
+    "planted_faults": {"stands above", "trainings"},
+    "counterfactual": {"neighbours"},
+    "six_lenses": {"labelled"},
+    "suitability_time": {"labelled"},
+}
+
+
+@functools.cache
+def measured(name: str):
+    return measure(PAGES[name].read_text(encoding="utf-8"), PAGES[name].suffix)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_reads_within_the_bounds(name):
+    found = measured(name)
+    has = {
+        "words": found.words,
+        "median": found.median,
+        "long": 100 * found.long,
+        "many": 100 * found.many,
+    }
+    most = BOUNDS | CEILINGS.get(name, {})
+    assert {k: v for k, v in has.items() if v > most[k]} == {}, f"python -m lib.book words {name}"
+
+
+def test_ceilings_are_above_the_bounds_and_of_pages():
+    assert {*CEILINGS, *STILL} <= {*PAGES}
+    for name, ceiling in CEILINGS.items():
+        assert ceiling, name
+        assert all(value > BOUNDS[key] for key, value in ceiling.items()), name
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_no_word_that_is_to_be_avoided(name):
+    assert {*measured(name).avoided} - STILL.get(name, set()) == set()
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in STILL])
+def test_a_page_is_spelled_as_americans_do(name):
+    dictionary = files("codespell_lib") / "data" / "dictionary_en-GB_to_en-US.txt"
+    british = dict(line.split("->") for line in dictionary.read_text("utf-8").split())
+    said = " ".join(sentences(PAGES[name].read_text(encoding="utf-8"), PAGES[name].suffix))
+    assert {w: british[w] for w in re.findall(r"[a-z]+", said.lower()) if w in british} == {}
+
+
+def test_all_pages_but_the_reference_are_measured():
+    places = [p for folder in (BOOK, BOOK / "beyond") for p in folder.iterdir()]
+    assert {*PAGES.values()} == {p for p in places if p.suffix in (".py", ".md")}
+    assert len(PAGES) >= 30
+
+
+PAGE = """# A title of many words that nobody counts
+
+One claim, as of Table 2, holds for {value}`a.b:.2f` of $n = 3$ points {cite}`x2020y`. Is it so,
+e.g. in P1? See [the
+page](other.md).
+
+```sh
+papermill one two three
+```
+
+$$
+x = 1
+$$
+
+| a table | has words |
+|---|---|
+| that nobody | counts 5 |
+
+:::{margin}
+An aside.
+:::
+
+::::{grid} 1 1 2 2
+:gutter: 3
+
+:::{grid-item-card} Of a card
+The text {py:obj}`lib.audit` counts.
+
+```{picture} a.b
+```
+:::
+::::
+
+```{glossary}
+term
+other term
+  What a term means. With
+  two sentences.
+```
+
+1. First of 1,000 or -0.5 in 12%. *Second* {claim}`A-b`.
+"""
+
+
+def test_sentences_are_what_a_reader_reads():
+    assert [each.replace("\xa0", " ") for each in sentences(PAGE)] == [
+        "One claim, as of Table 2, holds for \x01 of \x02 points .",
+        "Is it so, e.g. in P1?",
+        "See the page.",
+        "The text \x02 counts.",
+        "What a term means.",
+        "With two sentences.",
+        "First of 1,000 or -0.5 in 12%.",
+        "Second .",
+    ]
+
+
+def test_what_is_measured_by_hand():
+    found = measure(PAGE)
+    words = [12, 6, 3, 4, 4, 3, 7, 1]
+    assert (found.words, found.sentences, found.median) == (sum(words), 8, 4)
+    assert (found.long, found.many) == (0, 1 / 8)  # three numbers stand in that of 1,000
+    assert measure("") == measure("# A title\n")
+    assert measure("").sentences == 0
+
+
+def test_a_chapter_is_measured_by_its_cells():
+    text = "# %% [markdown]\n# # Title\n# Some words.\n\n# %%\n# no prose\nx = 'A b c.'\n"
+    assert [*sentences(text, ".py")] == ["Some words."]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (" ".join(["word"] * 31) + ".", "31 words: word"),
+        ("From {value}`a.b` to {value}`a.c` in 7.", "3 numbers: From # to # in 7."),
+        ("Two trainings.", "'trainings': training runs: Two"),
+        ("The labelled rows.", "'labelled': labeled: The"),
+        ("A sandwich interval.", "'sandwich': sandwich variance estimator: A"),
+    ],
+)
+def test_a_sentence_to_correct_is_shown_with_its_reason(text, why):
+    (found,) = to_correct(text)
+    assert found.startswith(why)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(["word"] * 30) + ".",
+        "P1 has {value}`a.b` and {value}`a.c` in Table 7, CIFAR-10 and 2023.",
+        "The sandwich variance estimator of three-color prints.",
+    ],
+)
+def test_a_sentence_within_the_bounds_is_not_shown(text):
+    assert to_correct(text) == []
+
+
+def test_the_command_prints_a_row_a_page_and_what_to_correct(tmp_path, capsys):
+    Path(tmp_path, "_toc.yml").write_text("format: jb-book\nroot: index\nchapters: [{file: a}]\n")
+    Path(tmp_path, "index.md").write_text("# T\n\nGood words.\n")
+    Path(tmp_path, "a.md").write_text("# T\n\nTwo trainings. Three words here.\n")
+    assert main(["words", "--book", str(tmp_path)]) == 0
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith("| page | words")
+    assert rows == [
+        "| index | 2 | 1 | 2 | 0.0% | 0.0% |  |",
+        "| a | 5 | 2 | 2.5 | 0.0% | 0.0% | trainings |",
+    ]
+    assert main(["words", "a", "--book", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "'trainings': training runs: Two trainings.\n"
+    assert main(["words", "b", "--book", str(tmp_path)]) == 2
+    assert "no page 'b'; there are index, a" in capsys.readouterr().err
+    assert table({}).count("\n") == 1
