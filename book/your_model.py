@@ -134,8 +134,8 @@ chapter.table(
 #   your model abstains by a coin whose bias you know, give the propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows
 #   what it abstained by, and without propensities there are bounds only. Labels of such rows are
-#   never used for the estimates; if they are there, the truth is shown beside, and first where an
-#   interval misses it.
+#   never used for the estimates; if they are there for all rows they decide, and the estimate
+#   stands beneath.
 # - *Membership scores* are your attack's: the log probability of the true class will do. Members
 #   and non-members must be drawn alike: take one pool of points, and let a fair coin decide for
 #   each whether it is trained on; the attack must not see the coins. A training set and a hold-out
