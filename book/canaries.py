@@ -65,6 +65,7 @@ pate_thresholds: list[float] = [35.0, 40.0, 42.5]  # (0, 10000] votes for an ans
 pate_answers: list[int] = [100, 40, 30]  # [1, 100000] most answers, one for each
 pate_queries: int = 1000  # [1, 50000] images that the teachers are asked about
 pate_steps: int = 200  # [2, 1000000] updates of a FixMatch training
+pate_student_steps: int = 0  # [0, 1000000] the same of a student; 0: as many as of a teacher
 pate_batch: int = 20  # [1, 10000] labelled examples in a step of it
 pate_learning_rate: float = 0.3  # (0, 100] of FixMatch
 pate_threshold: float = 0.8  # [0, 1] confidence that makes a pseudo-label
@@ -474,11 +475,9 @@ fixmatch = mechanisms.fixmatch_for(
     device=device,
 )
 pate = rows_of(
-    pate_sigma1=pate_sigma1,
-    pate_sigma2=pate_sigma2,
-    pate_thresholds=pate_thresholds,
-    pate_answers=pate_answers,
-)
+    pate_sigma1=pate_sigma1, pate_sigma2=pate_sigma2,
+    pate_thresholds=pate_thresholds, pate_answers=pate_answers,
+)  # fmt: skip
 
 # %%
 settings = mechanisms.MechanismSettings(
@@ -498,6 +497,7 @@ settings = mechanisms.MechanismSettings(
     delta=delta,
     groups=groups,
     seed=seed,
+    student_steps=pate_student_steps,
 )
 
 # %%
@@ -577,8 +577,8 @@ chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 # teachers {value}`canaries.ensemble:.3f`. *By its votes* it costs
 # $\epsilon = $ {value}`canaries.pate_claimed:.2f`; before anything was asked,
 # {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
-# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI). The
-# student's training is short: on as many labels, a tenth of them wrong, a linear model does better.
+# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI). In
+# the recorded run the student's training is short: a linear model does better on as many labels.
 
 # %%
 watched = [("none", 0), ("ALIBI", 0), ("ALIBI", len(alibi_epsilons) - 1)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_of
 from scipy import stats
 
 from lib.studies.canaries import mechanisms as system
@@ -103,3 +104,11 @@ def test_accounting_table_by_hand():
         beyond = stats.norm.cdf(mu / 2 - row[0] / mu)
         spent = beyond - math.exp(row[0]) * stats.norm.cdf(-mu / 2 - row[0] / mu)
         assert spent == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_students_may_train_longer_than_teachers():
+    given = {"pate_steps": 7, "pate_student_steps": 30}
+    for longer, wanted in ((given, 30), (given | {"pate_student_steps": 0}, 7)):
+        settings = settings_of("canaries", longer, "digits")
+        assert {each.student.steps for each in system._students(settings)} == {wanted}
+        assert {each.config.steps for each in system._teachers(settings)} == {7}

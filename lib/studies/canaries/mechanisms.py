@@ -62,6 +62,7 @@ class MechanismSettings:
     delta: float  # Of AGIBI's and PATE's guarantees
     groups: int  # Trainings that share the canaries of ALIBI's first one
     seed: int  # Of everything
+    student_steps: int = 0  # Of PATE's students; 0: as many as of its teachers
 
     def __post_init__(self):
         if self.groups > self.canaries:
@@ -347,11 +348,12 @@ def _teachers(settings: MechanismSettings) -> list[Teachers]:
 
 
 def _students(settings: MechanismSettings) -> list[PateStudents]:
+    steps = settings.student_steps or settings.fixmatch.steps
     return [
         PateStudents(
             each,
             settings.pate,
-            replace(settings.fixmatch, seed=each.config.seed + 500_000),
+            replace(settings.fixmatch, seed=each.config.seed + 500_000, steps=steps),
             settings.queries,
             settings.delta,
             seed=_seed(settings.seed, 902, i),
