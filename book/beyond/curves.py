@@ -12,8 +12,8 @@
 # ```{result} curves
 # ```
 #
-# Below a curve lies what is proven to be impossible, above it what an attack has reached. An attack
-# *significantly* below would refute the proof, the training or the audit.
+# Gray, below the black curve, is what is proven to be impossible; a colored curve is what an attack
+# has reached. An attack *significantly* below would refute the proof, the training or the audit.
 #
 # **Do this.** Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against [the
 # whole curve](#what-to-do). Audit the labels as well where they are what is private.

@@ -12,8 +12,8 @@
 # ```{result} terms
 # ```
 #
-# A bar is the gap between the bound and what a model reaches, split into its terms, for each budget
-# and for clean and noisy labels.
+# A bar splits the gap between the bound and what a model reaches into its terms. Plain bars are
+# judged by clean labels, hatched ones by noisy labels.
 #
 # **Do this.** Have some points labeled twice before you improve a score: where people disagree,
 # the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.

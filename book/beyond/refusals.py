@@ -5,7 +5,7 @@
 # scores whenever you like, and want to keep the better one as soon as you are sure. When may you
 # stop?
 #
-# **Answer.** As soon as an interval that holds at *every* time excludes 0. An interval for one
+# **Answer.** As soon as an interval that holds at *every* time excludes zero. An interval for one
 # fixed time, looked at again and again, misses the truth at some time in
 # {value}`refusals.fixed:.0%` of simulated streams. The exact interval needs the probabilities by
 # which the services refuse, and is wide where answers are rare.
@@ -13,8 +13,8 @@
 # ```{result} stream
 # ```
 #
-# The band is the exact sequence, and the black line the truth on the images so far. The scores of
-# what the services *chose* to answer lie elsewhere.
+# The band is the exact sequence, dashed are intervals for a fixed time, and black is the truth on
+# the images so far. The scores of what the services *chose* to answer (green) lie elsewhere.
 #
 # **Do this.** Have propensities logged, and agree on a floor: an answer at least every fifth time,
 # say. Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
