@@ -398,10 +398,9 @@ chapter.values(
 
 # %% [markdown]
 # So with the map's network the printed settings lie on either side, depending on the number that
-# is missing. With a ResNet-18 the same noise comes at rates {value}`sctd_map.large_ratio:.0f` times
-# lower. That predicts SCTD ahead, for P1's network, from rates of {value}`sctd_map.large_least:.2g`
-# at the smallest budget and of {value}`sctd_map.large_most:.2g` at the largest on: at most rates
-# that one would try. Nothing was trained at that size here. The two rates of a row are nearer to
+# is missing. With a ResNet-18 the same noise comes at rates that are lower by the root of the ratio
+# of both networks' parameters. That predicts SCTD ahead, for P1's network, at most rates that one
+# would try: the table's last rows. Nothing was trained at that size here. The two rates of a row are nearer to
 # each other than this map can tell: its border is taken over all regimes, its grid of rates is
 # coarse, and no momentum is assumed. And it is an extrapolation:
 # the longest training of this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has far
