@@ -297,22 +297,32 @@ def few_rows(given: ModelPredictions) -> Iterator[str]:
 def repeated(given: ModelPredictions) -> Iterator[str]:
     """A warning of test rows that are in the holdout.
 
-    Where logits have few values, rows are alike without being the same: then as many test rows are
-    like a holdout row as holdout rows are like another, and only more are worth a warning.
+    Where logits have few values, or few digits, rows are alike without being the same: then as
+    many test rows are like a holdout row as holdout rows are like another, and pairs of a test and
+    a holdout row are alike as often as pairs within them.  Only more of both are worth a warning:
+    it takes about ten copies of rows that are all different.
     """
     # Hashes, as the rows themselves may be many and long.
     holdout, test = (
         [hash(row.astype(float).tobytes()) for row in logits]
         for logits in (given.holdout_logits, given.test_logits)
     )
-    seen = Counter(holdout)
+    seen, own = Counter(holdout), Counter(test)
     repeated = sum(row in seen for row in test)
+    n, m = len(holdout), len(test)
+    across = sum(count * seen[row] for row, count in own.items())
+    within = sum(count * (count - 1) // 2 for each in (seen, own) for count in each.values())
+    # Of pairs that are alike by chance, this many are of a row of each: where few are alike, their
+    # number is all that tells how likely that is.
+    fair = n * m / (n * m + n * (n - 1) / 2 + m * (m - 1) / 2)
+    by_pairs = stats.binom.sf(across - 1, across + within, fair)
     alike = sum(count for count in seen.values() if count > 1)
     # The tail of the smaller fraction with one success and one failure more, as Laplace has it.
-    expected = (alike + 1) / (len(holdout) + 2) if alike else 0.0
-    if repeated and stats.binom.sf(repeated - 1, len(test), expected) < _BY_CHANCE:
+    expected = (alike + 1) / (n + 2) if alike else 0.0
+    by_rows = stats.binom.sf(repeated - 1, m, expected)
+    if repeated and max(by_rows, by_pairs) < _BY_CHANCE:
         yield (
-            f"{repeated} of {len(given.test_logits)} test rows have the logits of a holdout "
+            f"{repeated} of {m} test rows have the logits of a holdout "
             "row: the two must be different data"
         )
 

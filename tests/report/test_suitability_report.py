@@ -407,9 +407,26 @@ def test_rows_of_few_scores_are_no_copies():
     few = ModelPredictions(holdout_logits=logits["h"], test_logits=logits["t"])
     assert list(module.repeated(few)) == []
     fine = {part: rng.normal(size=(300, 2)) for part in "ht"}
-    fine["t"][:3] = fine["h"][:3]
+    fine["t"][:12] = fine["h"][:12]
     (said,) = module.repeated(ModelPredictions(holdout_logits=fine["h"], test_logits=fine["t"]))
-    assert said.startswith("3 of 300 test rows")
+    assert said.startswith("12 of 300 test rows")
+
+
+@pytest.mark.parametrize(("n", "m"), [(200, 200), (200, 1000), (1000, 200)])
+def test_rounded_rows_are_called_copies_as_rarely_as_is_said(n, m):
+    """Scores of 2 to 8 digits: at 5 of them chance makes a few rows alike, and none within."""
+    rng, wrong, missed, repetitions = np.random.default_rng(5), 0, 0, 60
+    digits = (2, 3, 4, 5, 6, 8)
+    for number in digits:
+        for _ in range(repetitions):
+            holdout, test = (np.round(rng.random((size, 1)), number) * [0, 1] for size in (n, m))
+            given = ModelPredictions(holdout_logits=holdout, test_logits=test)
+            wrong += bool(list(module.repeated(given)))
+            test[: m // 5] = holdout[rng.integers(n, size=m // 5)]
+            given = ModelPredictions(holdout_logits=holdout, test_logits=test)
+            missed += number >= 5 and not list(module.repeated(given))
+    assert wrong <= stats.binom.isf(1e-4, repetitions * len(digits), 1e-3)
+    assert missed == 0  # one in five is a copy, and few are alike by chance
 
 
 def test_one_row_cannot_be_decided():
