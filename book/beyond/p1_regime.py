@@ -77,10 +77,10 @@ used = at_hand(dataset)
 # ## Two ways of training
 #
 # Both train the same network on the same points, with P1's entropy regularization, at the same
-# budgets. They differ in what P1 prints: batches of 128, 200 epochs, a clipping norm of 10, no
-# momentum, a model watched every 50 batches. They differ in the learning rate, too. The tuned
-# regime chooses it at each budget on validation points. Its models are those of [the score's page](../normalized_score.py). Nothing is trained
-# without privacy here.
+# budgets. They differ in what P1 prints: small batches, many epochs, a large clipping norm, no
+# momentum (the parameters say how much). They differ in the learning rate, too. The tuned regime
+# chooses it at each budget on validation points. Its models are those of [the score's
+# page](../normalized_score.py). Nothing is trained without privacy here.
 
 # %%
 OWN, TUNED = "P1's", "tuned"
