@@ -1,11 +1,13 @@
 """How a build fails: before any work where it lacks what it needs, and with the reason last."""
 
+import os
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 from sphinx.application import Sphinx
+from sphinx.config import Config
 from sphinx.errors import ExtensionError, SphinxError
 
 from lib.runs.files import can_write
@@ -45,6 +47,12 @@ def _refuse_printing(why: str) -> NoReturn:
         f"the builder pdfhtml prints with a browser of playwright ({why}): `pip install playwright`"
         " and `playwright install chromium` bring one"
     ) from None
+
+
+def leave_other_hosts(config: Config) -> None:
+    """Have ``linkcheck`` ask no other host if ``COMPANION_OFFLINE`` is set: it looks at files."""
+    if os.environ.get("COMPANION_OFFLINE", "") not in ("", "0"):
+        config.linkcheck_ignore = [*config.linkcheck_ignore, "https?://"]
 
 
 def say_once() -> None:

@@ -29,7 +29,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.failing import require_browser, require_output, say_once
+from lib.book.failing import leave_other_hosts, require_browser, require_output, say_once
 from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
     executed_notebook,
@@ -312,6 +312,7 @@ def _lock(app: Sphinx, config: Any) -> None:
     out.mkdir(parents=True, exist_ok=True)
     app.companion_lock = FileLock(out.parent / ".companion.lock")
     app.companion_lock.acquire()
+    leave_other_hosts(config)
     if "external_toc_path" in config:  # one of its own for each spelling of the folder
         toc = Path(app.srcdir, config.external_toc_path)
         config.external_toc_path = str(toc.resolve())

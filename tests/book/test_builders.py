@@ -39,8 +39,9 @@ def build(book: Book, *arguments: str, before: tuple[str, ...] = (), **options) 
 def test_each_builder_is_right_or_says_in_one_line_why_not(tmp_path):
     """Each leaves pages as another would have addressed them; a name that URLs find hard."""
     book = make_book(tmp_path / "Bücher und mehr")
-    for builder in ("dirhtml", "singlehtml", "html"):
-        said = build(book, "book", "--builder", builder)
+    book.edit("book/index.md", "# A book\n", "# [A book](https://example.org/away)\n")  # offline
+    for builder in ("dirhtml", "singlehtml", "linkcheck", "html"):
+        said = build(book, "book", "-W", "--builder", builder)
         assert "build succeeded" in said, said
         assert dead_links(book.root / "book" / "_build" / builder) in ([], SEARCH)
     assert "chapters: 0 executed, 2 unchanged" in said
