@@ -30,8 +30,8 @@
 # - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
 #   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At one
-#   learning rate, and its clipping norm, at most {value}`interplay.misclassified_most:.0%` of ours
-#   are wrong. That, and how sure they are, depends on a rate that P1 does not give.
+#   learning rate at most {value}`interplay.misclassified_most:.0%` of ours are wrong. That, and how
+#   sure they are, depends on a rate that P1 does not give.
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST,
 #   {value}`interplay@standard.cifar10.best_strict` on CIFAR-10 and
@@ -230,16 +230,17 @@ chapter.values(
 chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 
 # %% [markdown]
-# P1's picture shows every private model wrong about the outlier. With its clipping norm of
-# {value}`interplay.outlier_norm:g`, at a rate of 1, it is misclassified in
-# {value}`interplay.misclassified_least:.0%` to {value}`interplay.misclassified_most:.0%` of the
-# seeds: where the boundary falls is left to the noise and to where training began. The mean wrong
-# confidence is {value}`interplay.wrong_largest:.3f` at the largest private budget and
+# P1's picture shows every private model wrong about the outlier. Here, at a rate of 1, it is
+# misclassified in {value}`interplay.misclassified_least:.0%` to
+# {value}`interplay.misclassified_most:.0%` of the seeds: where the boundary falls is left to the
+# noise and to where training began. The mean wrong confidence is
+# {value}`interplay.wrong_largest:.3f` at the largest private budget and
 # {value}`interplay.wrong_smallest:.3f` at the smallest. Its growth from budget to budget is at
 # least {value}`interplay.overall_z:.1f` standard errors over all seeds, and
 # {value}`interplay.aligned_z:.1f` among the seeds in which all private models are wrong, which is
-# P1's aligned utility (negative: it shrinks). P1 does not give the learning rate: below are four,
-# at P1's clipping norm, which decides about its claims, and at 1 beside it.
+# P1's aligned utility (negative: it shrinks). P1 has a clipping norm of 10, and so has this
+# experiment (a record without a column for it below is older, and has 1, which decides nothing
+# about P1). The learning rate P1 does not give: below are four.
 
 # %%
 sweep = stored_table(

@@ -398,12 +398,11 @@ chapter.values(
 
 # %% [markdown]
 # So with the map's network the printed settings lie on either side, depending on the number that
-# is missing. With a ResNet-18 the same noise comes at rates {value}`sctd_map.large_ratio:.0f` times
-# lower. That predicts SCTD ahead, for P1's network, from rates of {value}`sctd_map.large_least:.2g`
-# at the smallest budget and of {value}`sctd_map.large_most:.2g` at the largest on: at most rates
-# that one would try. Nothing was trained at that size here. The two rates of a row are nearer to
-# each other than this map can tell: its border is taken over all regimes, its grid of rates is
-# coarse, and no momentum is assumed. And it is an extrapolation:
+# is missing. The noise grows with the root of the number of parameters: with the 11.2 million of a
+# ResNet-18 it comes at rates about twenty times lower. That predicts SCTD ahead, for P1's network,
+# at most rates that one would try. Nothing was trained at that size here. The two rates of a row
+# are nearer to each other than this map can tell: its border is taken over all regimes, its grid of
+# rates is coarse, and no momentum is assumed. And it is an extrapolation:
 # the longest training of this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has far
 # more parameters than this network.
 #
