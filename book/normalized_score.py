@@ -7,7 +7,8 @@
 # **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
 # that limit. By this measure privacy mostly makes the order worse: a smaller budget makes the score
 # worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
-# accuracy, and it has been known since 2019 as {term}`E-AURC`.
+# accuracy; [the next figure](#order-or-accuracy) takes that out. And it has been known since 2019
+# as {term}`E-AURC`.
 #
 # ```{result} scores
 # ```
@@ -80,7 +81,9 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence
-from lib.studies.default_problem import at_hand, data_note, noise_source, updates
+from lib.book.records import read_records
+from lib.book.session import book_folder
+from lib.studies.default_problem import at_hand, data_note, noise_source, title, updates
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.experiments import ExperimentSettings, all_points, run_experiments
@@ -93,6 +96,29 @@ chapter.note(
     + " The trained models are those of the chapter on the interplay of privacy and abstention, "
     "with the same parameters."
 )
+
+# %% [markdown]
+# ## Order or accuracy?
+#
+# A random order scores more on a less accurate model. So divide each score by that of a random
+# order at the same accuracy ({py:obj}`lib.selective.random_order_score`): 0 is a perfect order, 1
+# one that knows nothing, whatever the accuracy. Where lines rise to the right, privacy costs order.
+
+# %%
+records = read_records(book_folder(chapter.name), chapter.name).values()
+orders = {title(run["used"]["dataset"]): studies.recorded_order(run) for run in records}
+orders = {name: table for name, table in orders.items() if len(table)}
+if orders:
+    chapter.figure(
+        figures.plot_order(orders),
+        "order",
+        alt="A panel a data set: score over a random order's, by budget, a line a method.",
+        caption=(
+            "Score over that of a random order at the same accuracy, of the recorded runs with "
+            "several seeds; bars are 95% intervals over these, at the mean accuracy."
+        ),
+        theory=True,
+    )
 
 # %% [markdown]
 # ## The idea
@@ -234,25 +260,9 @@ chapter.figure(
     ),
 )
 
-# %% [markdown]
-# Part of that area is what a lower accuracy alone makes of it. What is left of the score when it is
-# divided by that of a random order at the same accuracy is the order's:
-
-# %%
-order = studies.order_table(trained)
-chapter.figure(
-    figures.plot_order(order),
-    "order",
-    alt="Lines with error bars: the score as a fraction of a random order's, by budget and method.",
-    caption=(
-        f"Normalized score over that of a random order at the same accuracy on {used} "
-        f"({models[0]}); bars are 95% intervals over {n_seeds} seeds."
-    ),
-)
-of_sr = order[order["method"] == "SR"].set_index("epsilon")["relative"]
-
 # %%
 chapter.check("P1-order-lost", evidence.least(evidence.runs, by_seed.order_lost(studied, "SR")))
+of_sr = studies.order_table(trained).query("method == 'SR'").set_index("epsilon")["relative"]
 chapter.values(order_free=of_sr[np.inf], order_strict=of_sr[min(epsilons)])
 
 # %% [markdown]

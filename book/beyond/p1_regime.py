@@ -268,6 +268,12 @@ chapter.values(
 #        -y '{"tuned_clipping_norm": 10.0, "tuned_rates": [0.01, 0.03]}'
 #    ```
 #
+# 3. A quarter of the steps at P1's settings. Does a noisier end change who is ahead?
+#    ```sh
+#    papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml \
+#        -p steps 100
+#    ```
+#
 # ## Further pages
 #
 # - [Where does SCTD win?](sctd_map.py) maps the lead over noise and learning rate.

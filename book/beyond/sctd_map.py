@@ -397,14 +397,14 @@ chapter.values(
 )
 
 # %% [markdown]
-# So with the map's network the printed settings lie on either side, depending on the number that is
-# missing. With a ResNet-18 the same noise comes at rates that are lower by the root of the ratio of
-# both networks' parameters. That predicts SCTD ahead, for P1's network, at most rates that one
-# would try: the table's last rows. Nothing was trained at that size here. The two rates of a row
+# So with the map's network the printed settings lie on either side, depending on the number that
+# is missing. The noise grows with the root of the number of parameters, so that with a ResNet-18 it
+# comes at lower rates: the table's last rows. That predicts SCTD ahead, for P1's network,
+# at most rates that one would try. Nothing was trained at that size here. The two rates of a row
 # are nearer to each other than this map can tell: its border is taken over all regimes, its grid of
-# rates is coarse, and no momentum is assumed. And it is an extrapolation: the longest training of
-# this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has far more parameters than
-# this network.
+# rates is coarse, and no momentum is assumed. And it is an extrapolation:
+# the longest training of this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has far
+# more parameters than this network.
 #
 # One training at each budget has P1's batches, epochs and clipping norm, on Fashion-MNIST with a
 # small CNN and a rate of {value}`normalized_score@standard.p1.rate:g` (recorded on [the page before

@@ -464,6 +464,7 @@ chapter.figure(
         "filter's estimate. Below: evidence that the confidence is worse, with labels at once and "
         f"{lag} months late (one over the p-value); dotted: level {alpha:g}."
     ),
+    theory=True,  # what a record lacks is drawn all the same
 )
 chapter.values(skill=skill["skill"].mean())
 decided = skill.loc[skill["evidence"] >= 1 / alpha, "month"]
@@ -477,10 +478,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# The mean skill is {value}`suitability_time.skill:+.2f`. Labels at once show that the confidence is
-# worse after {value}`suitability_time.skill_month` of {value}`suitability_time.skill_months`
-# months, late ones after {value}`suitability_time.skill_late` (0: never in this time). What is
-# shown is an order on average so far, and no size.
+# Where a line has passed the dotted one, it is shown that the confidence is worse on average so
+# far: an order, and no size. Late labels take longer than the lag, since several sequences must
+# agree where one would do.
 #
 # ## What this page leaves out
 #

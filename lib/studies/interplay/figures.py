@@ -129,26 +129,28 @@ def plot_scores(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_order(table: pd.DataFrame) -> Figure:
-    """Draw relative scores by budget, a line a method, with intervals; 1 is a random order."""
-    figure, ax = new_figure(height=3.2)
-    for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
-        colour, line = _METHODS[method]
-        ends = [rows["relative"] - rows["low"], rows["high"] - rows["relative"]]
-        ax.errorbar(
-            np.arange(len(rows)) + 0.06 * (i - 2),
-            rows["relative"],
-            yerr=[end.fillna(0) for end in ends],
-            color=colour,
-            linestyle=line,
-            marker=MARKERS[i % 7],
-            capsize=2,
-            label=method,
-        )
-    _epsilon_ticks(ax, table["epsilon"].unique())
-    ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
-    ax.set_ylabel("score over a random order's")
-    _legend_below(ax, 0.12)
+def plot_order(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw relative scores by budget, a panel a data set; 1 is a random order."""
+    figure, axes = panels(len(tables), 2.3)
+    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+        for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
+            colour, line = _METHODS[method]
+            ends = [rows["relative"] - rows["low"], rows["high"] - rows["relative"]]
+            ax.errorbar(
+                np.arange(len(rows)) + 0.06 * (i - 2),
+                rows["relative"],
+                yerr=[end.fillna(0) for end in ends],
+                color=colour,
+                linestyle=line,
+                marker=MARKERS[i % 7],
+                capsize=2,
+                label=method,
+            )
+        ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
+        ax.set_title(title)
+        ax.set_ylabel("over a random order's")
+        _epsilon_ticks(ax, table["epsilon"].unique())
+    _legend_below(axes[-1], 0.2)
     return figure
 
 
