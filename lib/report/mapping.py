@@ -325,7 +325,8 @@ class _Mapper:
             if not rows.any():
                 continue
             if chosen.logits is not None:
-                arrays[f"{part}_logits"] = chosen.logits[rows]
+                whole = rows.all()  # then a copy would only take memory
+                arrays[f"{part}_logits"] = chosen.logits if whole else chosen.logits[rows]
             if chosen.correct is None and (chosen.labels[rows] >= 0).any():
                 arrays[f"{part}_labels"] = chosen.labels[rows]
             if part != "test":
