@@ -79,16 +79,14 @@ def read_predictions(data: Any, mapped: Mapping[str, str] | None = None) -> Mode
     with printable_errors():
         if isinstance(data, str | Path) or hasattr(data, "__fspath__"):
             path = _existing(as_path("data", data))
-            found, source = read_file(path), printable(path)
-        else:
-            found, source = from_python(data), "data in Python"
-        return _predictions(found, source, mapped)
+            return _predictions(read_file(path), printable(path), mapped)
+        return _predictions(from_python(data), "data in Python", mapped)
 
 
 def _predictions(
     found: Table | dict[str, Any], source: str, mapped: Mapping[str, str] | None
 ) -> ModelPredictions:
-    """Arrays of the format as they are; a table as it can be read."""
+    """Arrays of the format as they are; a table, which nobody else holds, as it can be read."""
     if isinstance(found, Table):
         if mapped or not is_canonical(found.columns):
             reading = read_table(found, mapped)

@@ -18,6 +18,7 @@ from lib.report.naming import Family, counted, families, part_of, role_of
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
+from lib.suitability.signals import SIGNAL_NAMES
 
 Array = npt.NDArray[Any]
 
@@ -125,6 +126,7 @@ class _Mapper:
                     f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
                     f"word of more than {MOST_CHARACTERS} characters"
                 )
+        self.says += self.of_papers()
         left = [n for n in self.table.columns if n not in self.used]
         if left:
             self.says.append(f"not used: {short(', '.join(map(repr, left)))}")
@@ -276,7 +278,8 @@ class _Mapper:
         """Say all that is missing."""
         free = [n for n in self.table.columns if n not in self.used]
         few = [n for n in free if not self.table.columns[n].text]
-        lines = [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
+        lines = self.of_papers()
+        lines += [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
         lines += self.odd_columns()
         if label is None:
             lines.append(
@@ -293,6 +296,23 @@ class _Mapper:
         lines.append(f"Its columns that are not yet known: {names}.")
         lines.append(f"The smallest file that would do: {EXAMPLE}.")
         raise ReadingError(self.table.source, *lines)
+
+    def of_papers(self) -> list[str]:
+        """What would do with the files of the book's papers: signals, confidences in canaries."""
+        names = set(self.table.columns)
+        if len(names & set(SIGNAL_NAMES)) >= len(SIGNAL_NAMES) // 2:
+            return [
+                "These are signals of a suitability filter: lib.suitability.SuitabilityFilter "
+                "takes them as they are; a report on it needs logits."
+            ]
+        words = {name.rstrip("0123456789").rstrip("_") for name in names}
+        if words & {"confs", "confidences"} and words & {"pos", "positions", "canary"}:
+            return [
+                "If these are confidences in canaries, lib.audit.canary_epsilon says what they "
+                "show of privacy; a report needs membership_score, in rows of the parts member "
+                "and nonmember."
+            ]
+        return []
 
     def odd_columns(self) -> list[str]:
         """What keeps columns from being what their names say."""
@@ -325,7 +345,8 @@ class _Mapper:
             if not rows.any():
                 continue
             if chosen.logits is not None:
-                arrays[f"{part}_logits"] = chosen.logits[rows]
+                whole = rows.all()  # then a copy would only take memory
+                arrays[f"{part}_logits"] = chosen.logits if whole else chosen.logits[rows]
             if chosen.correct is None and (chosen.labels[rows] >= 0).any():
                 arrays[f"{part}_labels"] = chosen.labels[rows]
             if part != "test":

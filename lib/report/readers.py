@@ -268,10 +268,11 @@ def _read_arrow(path: Path) -> Table:
             table = feather.read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path}: must be {path.suffix[1:]}, got {short(error)}") from None
-    arrays = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        require_memory(path, table.nbytes)
-        arrays[name] = _of_arrow(column)
+    require_memory(path, table.nbytes)
+    arrays, names, columns = {}, table.column_names, table.columns[::-1]
+    del table
+    for name in names:  # one goes as the other comes
+        arrays[name] = _of_arrow(columns.pop())
     notes = [
         f"column {short(repr(name))} is left out: its cells are neither numbers nor words, nor "
         "lists of numbers of one length"

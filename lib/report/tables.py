@@ -248,7 +248,7 @@ def from_arrays(
 
 def _of_array(name: str, values: Array) -> Column:
     if values.dtype.kind in "biuf":
-        return Column(name, values.astype(float))
+        return Column(name, values.astype(float, copy=False))
     builder = Builder(name, len(values))
     for value in values.tolist():
         if value is None or value != value:

@@ -18,6 +18,7 @@ from scipy import special
 from lib.data import arrays
 from lib.report import packed, read_predictions
 from lib.report.__main__ import told_if_slow
+from lib.suitability import SIGNAL_NAMES
 
 RNG = np.random.default_rng(8)
 N, WORDS = 60, np.array(["cat", "dog", "owl"])
@@ -288,6 +289,17 @@ def test_a_score_is_a_guess_that_its_labels_bear_out():
 def test_what_is_missing_is_said_with_its_reason(columns, said):
     with pytest.raises(ValueError, match=said):
         read_predictions(pd.DataFrame(columns))
+
+
+def test_signals_and_canaries_say_what_takes_them():
+    signals = pd.DataFrame({name: RNG.random(N) for name in SIGNAL_NAMES})
+    with pytest.raises(ValueError, match="SuitabilityFilter takes them as they are"):
+        read_predictions(signals)
+    found = read_predictions(signals.assign(correct=SECOND))
+    assert says(found, "SuitabilityFilter takes them as they are")
+    np.testing.assert_array_equal(found.test_confidence, signals["conf_max"])
+    found = read_predictions({"confs": P, "pos": np.arange(N), "labels": LABELS})
+    assert says(found, "If these are confidences in canaries")
 
 
 def test_a_data_set_may_be_a_part():
