@@ -149,8 +149,10 @@ def plot_order(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
         ax.set_title(title)
         ax.set_ylabel("over a random order's")
-        _epsilon_ticks(ax, table["epsilon"].unique())
-    _legend_below(axes[-1], 0.2)
+        named = [r"$\infty$" if np.isinf(e) else f"{e:g}" for e in table["epsilon"].unique()]
+        ax.set_xticks(range(len(named)), named)
+    axes[-1].set_xlabel(r"$\epsilon$")
+    _legend_below(axes[-1], 0.35)
     return figure
 
 
