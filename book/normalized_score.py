@@ -106,8 +106,8 @@ chapter.note(
 
 # %%
 records = read_records(book_folder(chapter.name), chapter.name).values()
-orders = {title(run["used"]["dataset"]): studies.recorded_order(run) for run in records}
-orders = {name: table for name, table in orders.items() if len(table)}
+found = [(title(run["used"]["dataset"]), studies.recorded_order(run)) for run in records]
+orders = {name: table for name, table in found if len(table)}
 if orders:
     chapter.figure(
         figures.plot_order(orders),

@@ -147,7 +147,7 @@ def plot_order(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 label=method,
             )
         ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
-        ax.set_title(title)
+        ax.set_title(title.partition(" (")[0], fontsize=10)
         ax.set_ylabel("over a random order's")
         named = [r"$\infty$" if np.isinf(e) else f"{e:g}" for e in table["epsilon"].unique()]
         ax.set_xticks(range(len(named)), named)
