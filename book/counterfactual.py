@@ -15,7 +15,7 @@
 # ```
 #
 # Each point says how often a 95% interval misses the truth of the simulation, for three estimators
-# and three learners. The dotted line is the 5% that are allowed.
+# and three learners. Diamonds are P4's numbers; the dashed line is the 5% that are allowed.
 #
 # **Do this.** Ask each service how likely it was to answer, input by input. Then call
 # {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its

@@ -15,7 +15,7 @@
 # ```
 #
 # The labels of real images are known to us, so scores can be hidden. Each line is the interval from
-# the scores that were left, beside the truth.
+# the scores that were left, beside the truth. An orange cross is what the scores seen say.
 #
 # **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
 # much contamination a decision bears ({py:obj}`~lib.counterfactual.contamination_bounds`).

@@ -7,8 +7,7 @@
 #
 # **Answer.** An audit finds a fault only if it sees where the fault acts. From inside one training
 # run, {value}`planted_faults.inside_found` of {value}`planted_faults.faults` faults are found. From
-# outside, {value}`planted_faults.models:,` final models of each fault find
-# {value}`planted_faults.outside_found`.
+# outside, many final models of each fault find {value}`planted_faults.outside_found`.
 #
 # ```{result} planted
 # ```

@@ -7,8 +7,8 @@
 # is that so?
 #
 # **Answer.** Where noise moves the parameters far, as SR then inherits the draw of one noisy model:
-# SCTD is ahead in {value}`sctd_map.sctd_ahead` of {value}`sctd_map.settings` settings. But those
-# learning rates are too large; at the most accurate ones SR is ahead.
+# SCTD is ahead in {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at
+# the most accurate ones SR is ahead.
 #
 # ```{result} pairs
 # ```

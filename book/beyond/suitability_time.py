@@ -13,8 +13,8 @@
 # ```{result} watch
 # ```
 #
-# The years go from left to right; the margin is crossed where the accuracy falls below the least
-# that is suitable.
+# Months go from left to right; the margin is crossed where the accuracy falls below the least that
+# is suitable.
 #
 # **Do this.** Draw some rows each month at random, have them labelled, and give them to
 # {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others. After an alarm, label
