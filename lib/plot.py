@@ -10,6 +10,7 @@ Those of this package begin so:
 
 import io
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -193,6 +194,8 @@ def _spread(figure: Figure) -> None:
     for i, ax in enumerate(axes):
         ax.set_subplotspec(grid[divmod(i, columns)])
         ax.tick_params(labelbottom=i + columns >= len(axes))
+        if "$" not in ax.get_title():  # which has no place to break a line
+            ax.title.set_text(textwrap.fill(ax.get_title(), round(75 / columns)))
     _say_once(figure, axes, columns)
 
 

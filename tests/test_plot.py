@@ -73,6 +73,7 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
     for ax in axes:
         ax.plot([0, 1], label="a line")
         ax.set_ylabel("accuracy")
+    axes[0].set_title("a title that is too long for a third of the page")
     axes[-1].set_xlabel("coverage")
     axes[0].legend()
     narrow, wide = map(size, svg_pair(figure, "s"))
