@@ -195,7 +195,7 @@ def _spread(figure: Figure) -> None:
         ax.set_subplotspec(grid[divmod(i, columns)])
         ax.tick_params(labelbottom=i + columns >= len(axes))
         if "$" not in ax.get_title():  # which has no place to break a line
-            ax.title.set_text(textwrap.fill(ax.get_title(), round(75 / columns)))
+            ax.title.set_text(textwrap.fill(ax.get_title(), round(60 / columns)))
     _say_once(figure, axes, columns)
 
 
@@ -227,8 +227,10 @@ def _say_once(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
 def _fault(figure: Figure) -> str:
     """What of a figure that was drawn is cut off or squeezed; empty if nothing is."""
     (width, height), box = figure.get_size_inches(), figure.get_tightbbox()
-    if (over := max(-box.x0, box.x1 - width, -box.y0, box.y1 - height)) > _SLACK:
-        return f"goes {over:.2f} inches beyond its {width:g} x {height:g}"
+    sides = {"left": -box.x0, "right": box.x1 - width, "bottom": -box.y0, "top": box.y1 - height}
+    side = max(sides, key=sides.__getitem__)
+    if (over := sides[side]) > _SLACK:
+        return f"goes {over:.2f} inches beyond its {width:g} x {height:g} at the {side}"
     for ax in figure.axes:
         size = ax.get_position().bounds[2:] * figure.get_size_inches()
         if min(size) < _LEAST and not hasattr(ax, "_colorbar"):
