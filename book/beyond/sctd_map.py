@@ -387,14 +387,7 @@ chapter.table(
     f"P1's printed settings and the border of {source}, with the map's network and with P1's",
     {"parameters": ",d"} | dict.fromkeys(printed.columns[4:], "#.3g"),
 )
-large = printed[printed["network"] == "resnet18"]["SCTD from rate"]
-chapter.values(
-    volatile=True,
-    longest=int(table["epochs"].max()),
-    large_least=large.min(),
-    large_most=large.max(),
-    large_ratio=(printed["parameters"].max() / printed["parameters"].min()) ** 0.5,
-)
+chapter.values(volatile=True, longest=int(table["epochs"].max()))
 
 # %% [markdown]
 # So with the map's network the printed settings lie on either side, depending on the number that

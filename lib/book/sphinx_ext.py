@@ -321,7 +321,7 @@ def _lock(app: Sphinx, config: Any) -> None:
     parts = ("logo", "icon-links", "search-button-field", "sbt-sidebar-nav")
     config.html_sidebars = {"**": [f"{part}.html" for part in parts]}
     config.html_logo = config.html_favicon = str(_STATIC / "favicon.svg")
-    config.html_theme_options |= {"logo": {"text": config.html_title}}
+    config.html_theme_options |= {"logo": {"text": config.html_title, "alt_text": "Home"}}
     given = config.html_baseurl or os.environ.get("COMPANION_SITE", "")
     try:
         config.html_baseurl = site_address(given, app.companion_repository)

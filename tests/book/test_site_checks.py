@@ -358,6 +358,17 @@ def test_themes_are_told_apart_and_figures_need_a_light_ground(browser, tmp_path
     assert set(faults) == {"low contrast (dark)", "figures on a dark ground (dark)"}
 
 
+@pytest.mark.parametrize(
+    ("turned", "well"),
+    [("invert(0.91) hue-rotate(180deg)", True), ("invert(0.5)", False), ("brightness(0.8)", False)],
+)
+def test_in_the_dark_a_figure_is_turned_whole_or_not_at_all(browser, tmp_path, turned, well):
+    dark = f"html[data-theme=dark] figure img {{ background: white; filter: {turned} }}"
+    text = GOOD.replace("</head>", f"<style>{dark}</style></head>")
+    faults = look(browser, tmp_path, text).faults
+    assert set(faults) == (set() if well else {"figures on a dark ground (dark)"})
+
+
 def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_path):
     rows = "".join(f"<tr><td>{i}</td></tr>" for i in range(14))
     code = "<div class='cell_input'><pre>a\nb\nc\n</pre></div>"

@@ -274,7 +274,8 @@ def _part(command: list[str]) -> None:
         paths = chapters.chapter_files(book).items()
         found = [name for name, path in paths if not execute._is_stored(path, profile)]
     else:
-        app = SimpleNamespace(srcdir=book, builder=SimpleNamespace(name="html", format="html"))
+        app = SimpleNamespace(srcdir=book, outdir=book / "_build" / "html")
+        app.builder = SimpleNamespace(name="html", format="html")
         app.config = SimpleNamespace(companion_profile=profile)
         try:
             sphinx_ext._execute(app)

@@ -16,7 +16,7 @@ from scipy import special, stats
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
 
-from lib import audit, selective
+from lib import audit, plot, selective
 from lib.report import (
     ANALYSES,
     FORMAT,
@@ -30,7 +30,6 @@ from lib.report import (
     run_report,
     single_page,
 )
-from lib.report import reports as report_module
 from lib.report.selective import _less_accurate, groups
 from lib.report.suitability import printable, suitability_report
 from lib.report.types import AUDIT_DESIGNS, acceptance_scores, not_at_random, share
@@ -448,7 +447,7 @@ def test_export(report, tmp_path):
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize(("module", "name"), [(report_module, "out"), (single_page, "out.html")])
+@pytest.mark.parametrize(("module", "name"), [(plot, "out"), (single_page, "out.html")])
 def test_nothing_is_written_if_a_figure_fails(report, tmp_path, monkeypatch, module, name):
     def fails(*_):
         raise RuntimeError("no ink")
