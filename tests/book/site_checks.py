@@ -219,7 +219,8 @@ CONTRAST = r"""theme => {
   const found = {};
   if (faults.size) found[`low contrast (${theme})`] = [...faults.values()];
   // Figures have dark ink: their ground has to be light, and both change places or neither does.
-  const whole = filter => filter === 'none' || /^invert\(0?\.9\d*\) hue-rotate\(180deg\)$/.test(filter);
+  const turned = /^invert\(0?\.9\d*\) hue-rotate\(180deg\)$/;
+  const whole = filter => filter === 'none' || turned.test(filter);
   const dim = [...document.querySelectorAll('article figure img')].filter(i =>
     light(ground(i)) < 0.8 || !whole(getComputedStyle(i).filter)).map(i => i.alt.slice(0, 80));
   if (dim.length) found[`figures on a dark ground (${theme})`] = dim;
