@@ -20,13 +20,11 @@
 #
 # ## What holds, and what does not
 #
-# - *Holds.* Without privacy a logistic regression tells the outlier from the majority
-#   {claim}`P1-F1-separates`.
-# - *Does not hold here.* P1 shows all private models wrong about the outlier
-#   {claim}`P1-F1-misclassifies`. At P1's clipping norm and four learning rates,
-#   {value}`outlier.wrong_most:.0%` of ours are at most.
-# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks
-#   {claim}`P1-F1-overconfidence`. At all four rates the means grow, by less than chance allows for.
+# - *Holds.* Without privacy a logistic regression tells the outlier from the majority.
+# - *Does not hold here.* P1 shows all private models wrong about the outlier. At P1's clipping norm
+#   and four learning rates, {value}`outlier.wrong_most:.0%` of ours are at most.
+# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. At all four
+#   rates the means grow, by less than chance allows for.
 # - *Depends.* With a clipping norm of 1 the learning rate decides, and P1 gives none.
 
 # %% tags=["parameters", "hide-input"]
@@ -165,9 +163,15 @@ chapter.values(wrong_least=judged["wrong"].min(), wrong_most=judged["wrong"].max
 #    ```sh
 #    papermill book/outlier.py out.ipynb -f params/quick/outlier.yml -p outlier_clipping_norm 1.0
 #    ```
-# 2. At which rate of the table would you have drawn P1's picture?
-# 3. Without privacy the outlier is right. How far must it move toward the majority until it is not?
-#    (`lib.studies.interplay.outlier.DISTANCE`)
+# 2. Other noise, other starting points. Does the fraction of wrong models stay near a half?
+#    ```sh
+#    papermill book/outlier.py out.ipynb -f params/quick/outlier.yml -p seed 1
+#    ```
+# 3. Twice as many repetitions. Is the growth of confidence beyond chance now?
+#    ```sh
+#    papermill book/outlier.py out.ipynb -f params/quick/outlier.yml -p repetitions 160
+#    ```
+# 4. At which rate of the table would you have drawn P1's picture?
 #
 # ## Further pages
 #

@@ -464,7 +464,6 @@ chapter.figure(
         "filter's estimate. Below: evidence that the confidence is worse, with labels at once and "
         f"{lag} months late (one over the p-value); dotted: level {alpha:g}."
     ),
-    theory=True,  # what a record lacks is drawn all the same
 )
 chapter.values(skill=skill["skill"].mean())
 decided = skill.loc[skill["evidence"] >= 1 / alpha, "month"]
