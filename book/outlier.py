@@ -6,7 +6,7 @@
 #
 # **Answer.** No: it is sure, but a coin decides of what. With P1's clipping norm and the smallest
 # {term}`privacy budget`, private models are wrong about the outlier in
-# {value}`outlier.misclassified_strict:.0%` of the repetitions. P1's picture shows one of them.
+# {value}`outlier.misclassified_strict:.0%` of the repetitions. P1's picture is such a case.
 #
 # ```{result} wrong_confidence
 # ```
@@ -21,10 +21,10 @@
 # ## What holds, and what does not
 #
 # - *Holds.* Without privacy a logistic regression tells the outlier from the majority.
-# - *Does not hold here.* P1 shows all private models wrong about the outlier. At P1's clipping norm
-#   and four learning rates, {value}`outlier.wrong_most:.0%` of ours are at most.
-# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. At all four
-#   rates the means grow, by less than chance allows for.
+# - *Does not hold here.* P1 shows all private models wrong about the outlier. At its clipping norm
+#   at most {value}`outlier.wrong_most:.0%` of ours are, at any of four learning rates.
+# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. Whether it
+#   does so at all four rates is judged below the table.
 # - *Depends.* With a clipping norm of 1 the learning rate decides, and P1 gives none.
 
 # %% tags=["parameters", "hide-input"]
