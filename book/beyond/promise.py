@@ -1,13 +1,12 @@
 # %% [markdown]
 # # A promise under privacy
 #
-# A clinic promises its users: where the model answers, at least nine of ten answers are right. The
-# threshold behind that promise was chosen on labeled patients, and the usual recipe publishes the
-# score of one of them. Can the promise be kept and the patients be protected, too?
+# A clinic promises its users: where the model answers, at least nine of ten answers are right. Can
+# that promise be kept, and the patients be protected on whom its threshold was chosen?
 #
-# **Answer.** It can. The noise that hides a patient has a known distribution, so the test allows
-# for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the draws
-# of any size and budget. With few points privacy costs coverage.
+# **Answer.** It can: the private promise was broken in at most {value}`promise.broken:.1%` of the
+# draws of any size and budget. The noise that hides a patient has a known distribution, so the test
+# allows for it exactly. With few points privacy costs coverage.
 #
 # ```{result} coverage
 # ```
@@ -102,7 +101,8 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # %% [markdown]
 # ## The idea
 #
-# Thresholds are listed before anyone looks at the data. They are tried one after the other, and
+# The usual recipe publishes, as its threshold, the score of one of the labeled patients. Here
+# thresholds are listed before anyone looks at the data. They are tried one after the other, and
 # each passes if it has clearly fewer errors than the promise allows. Noise hides whether one
 # patient took part. Nothing but the first threshold that passes is ever told, so one budget pays
 # for the whole list.

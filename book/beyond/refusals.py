@@ -1,14 +1,13 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services label satellite images, year after year, and both may refuse. You look at their
-# scores whenever you like, and want to keep the better one as soon as you are sure. When may you
-# stop?
+# Two services label satellite images, year after year, and both may refuse. If you look at their
+# scores whenever you like, when may you stop and keep the better one?
 #
-# **Answer.** As soon as an interval that holds at *every* time excludes zero. An interval for one
-# fixed time, looked at again and again, misses the truth at some time in
-# {value}`refusals.fixed:.0%` of simulated streams. The exact interval needs the probabilities by
-# which the services refuse, and is wide where answers are rare.
+# **Answer.** As soon as an interval that holds at *every* time excludes zero. One for a fixed time,
+# looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%` of
+# simulated streams. The exact interval needs the probabilities by which the services refuse, and is
+# wide where answers are rare.
 #
 # ```{result} stream
 # ```
@@ -319,9 +318,9 @@ chapter.values(
 # %% [markdown]
 # By what they answered the two differ by {value}`refusals.text_selective:+.3f`. Had both always
 # answered, the difference would be {value}`refusals.text_truth:+.3f`. The estimate of it is
-# {value}`refusals.text_estimate:+.3f`, with an interval of [{value}`refusals.text_low:.3f`,
+# {value}`refusals.text_estimate:+.3f`. Its interval is [{value}`refusals.text_low:.3f`,
 # {value}`refusals.text_high:.3f`]. In {value}`refusals.groups_apart` of {value}`refusals.groups`
-# groups the better one can be told, with 95% confidence for all groups together. The intervals of
+# groups the better one can be told. The 95% confidence is for all groups together. The intervals of
 # {value}`refusals.groups_held` groups hold the truth.
 #
 # ## The program of Choe and Ramdas

@@ -25,7 +25,6 @@ BOUNDS = {"words": 1800, "median": 16, "long": 5, "many": 5}
 CEILINGS: dict[str, dict[str, float]] = {
     "your_model": {"long": 7},
     "papers": {"words": 1900},
-    "interplay": {"many": 11},
     "normalized_score": {"words": 1950, "long": 7, "many": 11},
     "suitability": {"long": 7, "many": 6},
     "suitability_guarantee": {"words": 2400, "long": 11, "many": 7},
@@ -34,8 +33,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "audit_trainings": {"words": 2100, "long": 6, "many": 12},
     "planted_faults": {"many": 6},
     "canaries": {"words": 1950},
-    "counterfactual": {"long": 7, "many": 11},
-    "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
     "sctd_map": {"long": 13, "many": 11},
     "suitability_time": {"long": 8},
@@ -44,14 +41,12 @@ CEILINGS: dict[str, dict[str, float]] = {
 #: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
 STILL: dict[str, set[str]] = {
     "your_model": {"labelled", "next come"},
-    "interplay": {"neighbour", "neighbours"},
     "suitability": {"labelled", "peers", "standardised"},
     "suitability_guarantee": {"labelled", "peers"},
     "suitability_peers": {"labelled", "peers", "standardised"},
     "audit": {"panel", "peer"},
     "audit_trainings": {"neighbouring", "next come", "stands above"},
     "planted_faults": {"stands above", "trainings"},
-    "counterfactual": {"neighbours"},
     "six_lenses": {"labelled"},
     "suitability_time": {"labelled"},
 }
