@@ -4,10 +4,10 @@
 # [The previous page](counterfactual.py) scored two services as if they had always answered. How
 # wrong can its interval be, and what shows it?
 #
-# **Answer.** It can be wrong while nothing shows it: after a leak of the test data
+# **Answer.** It can be wrong while nothing shows it: once the test data have leaked,
 # {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the overlap looks as
 # good as before. On real digits the fit of the propensities is the weak part. If the services tell
-# them, the intervals hardly ever miss.
+# them, the intervals for two classifiers hardly ever miss.
 #
 # ```{result} scenarios
 # ```
@@ -467,7 +467,8 @@ chapter.values(
 # ```{margin}
 # **Two classes alone,** after P4's negative example, are a *pair*: cats and dogs, of the digits 3
 # and 5. Thresholds there are 0.6 and 0.65, and the second classifier of III sees pixels. On digits,
-# where pixels are the features, it has few labels.
+# where pixels are the features, it has few labels. The talk's own interval for I, by linear
+# learners, is (-0.010, -0.005) there, and misses zero.
 # ```
 #
 # P4 puts output layers on the features of a VGG-16, and compares them on 5,000 images of CIFAR-100.

@@ -4,10 +4,10 @@
 # A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
 # not remember any single patient, does it still know what it does not know?
 #
-# **Answer.** Less well, as far as P1 and this page can tell: for the accuracy without privacy,
-# models may answer only {value}`interplay.coverage_strict:.0%` of the images at the smallest
-# budget. That is the mean of several methods; on harder data far less is left. Noise that hides a
-# single patient also blurs what a model knows about unusual ones.
+# **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
+# privacy, models may answer only {value}`interplay.coverage_strict:.0%` of the images at the
+# smallest budget. That is the mean of several methods; on harder data far less is left. Noise that
+# hides a single patient also blurs what a model knows about unusual ones.
 #
 # ```{result} panel
 # ```
@@ -104,13 +104,15 @@ chapter.note(data_note(dataset, used) + theirs)
 # ## Coverage and selective accuracy
 #
 # A classifier $f$ with an {term}`acceptance score` $g$ answers where the score reaches a threshold:
-# larger means accepted earlier. With the threshold $\tau_c$ that accepts a fraction $c$ of the
-# points, the {term}`coverage`, the {term}`selective accuracy` is
+# larger means accepted earlier.
 #
 # ```{margin}
 # **P1 has two conventions.** It accepts below a threshold in its text and in Eq. 11, and ranks by
 # the largest probability in Eq. 7, 14 and 15. One of them had to go.
 # ```
+#
+# With the threshold $\tau_c$ that accepts a fraction $c$ of the points, the {term}`coverage`, the
+# {term}`selective accuracy` is
 #
 # $$
 # \begin{aligned}
@@ -167,9 +169,9 @@ chapter.values(
 # The learning rate is chosen for each way of training and each budget, by accuracy on validation
 # points that are neither trained nor evaluated on. One training run a rate finds the best. In the
 # main run on Fashion-MNIST the mean of {value}`interplay@standard.rate_seeds` training runs then
-# decides between it and its neighbors. Intervals are over training runs at the chosen rate: another
-# choice, or other validation points, may move a score further. No budget counts the choice; nor
-# does P1's.
+# decides between it and its neighbors; in all others the first decides. Intervals are over training
+# runs at the chosen rate: another choice, or other validation points, may move a score further. No
+# budget counts the choice; nor does P1's.
 #
 # ```{margin}
 # **Rates.** An ensemble is tried by one member. SelectiveNet is tried by its models of the largest
@@ -217,7 +219,7 @@ for model in models:
         families=tuple(families),
     )
 
-# %%
+# %% tags=["remove-input"]
 by_model = {model: experiments.run_experiments(settings[model]) for model in models}
 trained = by_model[models[0]]
 chapter.uses(epochs=trained.settings.epochs)
@@ -292,7 +294,7 @@ first = summaries[models[0]]
 coverage = first.dropna(subset=["coverage"])
 moderate = [e for e in epsilons if e > min(epsilons)] or epsilons  # where there is but one
 
-# %%
+# %% tags=["remove-input"]
 chapter.values(
     coverage_moderate=coverage[coverage["epsilon"].isin(moderate)]["coverage"].mean(),
     coverage_strict=coverage[coverage["epsilon"] == min(epsilons)]["coverage"].mean(),
@@ -361,9 +363,9 @@ chapter.values(
 #
 # Entropy, margin, energy and the size of a conformal-style prediction set rank the very models that
 # the softmax response ranks. SAT and deep gamblers have an output of their own for abstaining.
-# *Calibrated* is the softmax response after temperature scaling {cite}`guo2017calibration`, P1's
-# remedy for overconfidence. Each half of the test points gets its temperature from the labels of
-# the other. All are post-processing of the private models.
+# *Calibrated* is the softmax response after temperature scaling {cite}`guo2017calibration`, which
+# P1 names as a remedy for overconfidence. Each half of the test points gets its temperature from
+# the labels of the other. All are post-processing of the private models.
 #
 # ```{margin}
 # **DE adversarial,** if a run has it, is the deep ensemble as it was proposed
@@ -464,10 +466,11 @@ chapter.values(
 # {value}`interplay.wins_averaged` with ties averaged. With ties broken by the softmax response it
 # is lowest at {value}`interplay.wins_broken`.
 #
-# Which of the two formulas is used matters less there, and more where few points tie. Over points
-# that ever disagree, Kendall's $\tau$ between them is as low as {value}`interplay.tau_least:.2f`,
-# and at best {value}`interplay.tau_most:.2f`. With Eq. {eq}`eq-sctd-algorithm` the score at the
-# strictest budget is {value}`interplay.algorithm_strict:.4f`. On GTSRB it is
+# Which of the two formulas is used matters less where many points tie, and more where few do. Over
+# points that ever disagree, Kendall's $\tau$ between them is as low as
+# {value}`interplay.tau_least:.2f`, and at best {value}`interplay.tau_most:.2f`. With Eq.
+# {eq}`eq-sctd-algorithm` the score at the strictest budget is
+# {value}`interplay.algorithm_strict:.4f`. On GTSRB it is
 # {value}`interplay@standard.gtsrb.algorithm_strict:.3f` instead of
 # {value}`interplay@standard.gtsrb.sctd_strict:.3f`.
 #
@@ -562,15 +565,14 @@ chapter.values(volatile=True, trained_seconds=took)
 
 # %% [markdown]
 # At $p_0 = $ {value}`interplay.p0_least:g`, {value}`interplay.rare_examples` training examples of
-# the class are left.
-# Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
+# the class are left. Its accuracy is {value}`interplay.rare_free:.3f` without privacy and
 # {value}`interplay.rare_strict:.3f` at the strictest budget. On average its points are accepted at
 # a coverage of {value}`interplay.position_free:.2f` without privacy. At the strictest budget it is
 # {value}`interplay.position_strict:.2f`.
 #
-# With half of the examples, privacy takes accuracy, but on Fashion-MNIST the order stays. With a
+# With half of the examples, privacy takes accuracy, but on Fashion-MNIST the order stays; with a
 # tenth a right one comes after most wrong ones: P1's reversal. On CIFAR-10 (one training run) it
-# comes with a quarter, and at the smallest budget with half.
+# comes with a quarter, at the smallest budget with half.
 #
 # ## What is new here
 #
