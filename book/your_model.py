@@ -81,7 +81,7 @@ else:
 # Most files can stay as they are: CSV, TSV, JSON lines, Parquet, Feather, NPZ or NPY, and from
 # Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
 #
-# - *Outputs*: a column per class, such as `p_cat` and `p_dog`, with probabilities, their logarithms,
+# - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
 #   logits or percentages. Or one probability or logit of the second class. Or a prediction, alone
 #   or with its confidence. Several models may stand side by side.
 # - *Labels*: words, numbers from 0 or 1, or one-hot.
