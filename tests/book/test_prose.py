@@ -26,7 +26,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "your_model": {"long": 7},
     "papers": {"words": 1900},
     "interplay": {"many": 11},
-    "normalized_score": {"words": 1950, "long": 7, "many": 11},
     "suitability": {"long": 7, "many": 6},
     "suitability_guarantee": {"words": 2400, "long": 11, "many": 7},
     "suitability_peers": {"long": 9, "many": 11},
@@ -37,7 +36,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "counterfactual": {"long": 7, "many": 11},
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
-    "sctd_map": {"long": 13, "many": 11},
     "suitability_time": {"long": 8},
     "security": {"words": 1950},
 }
