@@ -131,7 +131,7 @@ def test_recorded_orders_are_those_of_the_run():
 
 
 def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
-    """The burn-in is half of the training unless told otherwise; 557 steps of 1024 are 10 visits."""
+    """The burn-in is half of the training unless told otherwise."""
     data = DataSpec("digits", train=57000, test=10)
     model = ModelSpec("small_cnn", (1, 28, 28), 10)
     settings = ExperimentSettings(data, TrainingConfig(model, steps=557, batch_size=1024))
