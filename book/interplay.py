@@ -32,12 +32,8 @@
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
 #   clipping norm a coin decides whether they are ([One outlier](outlier.py)).
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
-#   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST,
-#   {value}`interplay@standard.cifar10.best_strict` on CIFAR-10 and
-#   {value}`interplay@standard.gtsrb.best_strict` on GTSRB. With P1's batch, epochs and clipping
-#   norm SCTD is ahead of the softmax response at {value}`normalized_score@standard.p1.sctd_ahead`
-#   of {value}`normalized_score@standard.p1.budgets` budgets. How much noise there is decides
-#   ([Where does SCTD win?](beyond/sctd_map.py)).
+#   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. How much noise
+#   there is decides ([Where does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -435,9 +431,8 @@ chapter.values(
 # {value}`interplay@standard.gtsrb.algorithm_strict:.3f` instead of
 # {value}`interplay@standard.gtsrb.sctd_strict:.3f`.
 #
-# Of {value}`interplay.budgets` budgets SCTD has the lowest mean score of P1's methods at
-# {value}`interplay.wins_averaged` with ties averaged, and at {value}`interplay.wins_broken` with
-# ties broken by the softmax response.
+# [The map](beyond/sctd_map.py) compares formulas, weightings and spacings over many settings, and
+# says where SCTD wins.
 #
 # Where one group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points, a
 # coverage inside of it is one that no threshold has. On average over models and budgets SCTD

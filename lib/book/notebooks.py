@@ -133,6 +133,8 @@ def _words(found: re.Match, around: Surroundings) -> str:
             return f"[{text}]({around.site}{page}.html)" if page and around.site else text
         case "py:obj":
             return f"`{text.rpartition('.')[2] if text.startswith('~') else text}`"
+        case "claim":
+            return f"[verdict]({around.site}reproduces.html)" if around.site else "verdict"
         case "cite" | "cite:t":
             return _cited(text.split(","), role == "cite:t", around)
         case "eq":

@@ -49,6 +49,7 @@ AROUND = Surroundings(
             "([Able, 2020](https://doi.org/1); Baker and Co, 2021), [Able (2020)](https://doi.org/1)",
         ),
         ("Eq. {eq}`eq-own`, {eq}`eq-far`", f"Eq. (2), [(3)]({SITE}far.html#equation-eq-far)"),
+        ("judged: {claim}`P1-a`", f"judged: [verdict]({SITE}reproduces.html)"),
         ("{py:obj}`~lib.a.b`, {py:obj}`lib.a`", "`b`, `lib.a`"),
         ("`{term}`, `x <y>`, {unknown}`x`", "`{term}`, `x <y>`, {unknown}`x`"),
         ("$$\na\n$$ (eq-own)", "$$\na \\tag{2}\n$$"),

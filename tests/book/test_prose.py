@@ -24,7 +24,6 @@ BOUNDS = {"words": 1800, "median": 16, "long": 5, "many": 5}
 
 CEILINGS: dict[str, dict[str, float]] = {
     "interplay": {"many": 11},
-    "normalized_score": {"words": 1950, "long": 7, "many": 11},
     "suitability": {"long": 7, "many": 6},
     "suitability_guarantee": {"words": 2400, "long": 11, "many": 7},
     "suitability_peers": {"long": 9, "many": 11},
@@ -35,7 +34,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "counterfactual": {"long": 7, "many": 11},
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
-    "sctd_map": {"long": 13, "many": 11},
     "suitability_time": {"long": 8},
 }
 #: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
