@@ -86,6 +86,9 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 # %% [markdown]
 # ## The idea
 #
+# ```{drawing} p3-game
+# ```
+#
 # An {term}`accountant` proves an *upper* bound on $\epsilon$. An audit attacks the trained models
 # and shows a *lower* one: no mechanism with a smaller $\epsilon$ would let the attack succeed so
 # often. P3 {cite}`zanella2023bayesian` computes a posterior for $\epsilon$ from the attack's

@@ -132,6 +132,9 @@ chapter.values(
 #
 # ## What is estimated, and when it can be
 #
+# ```{drawing} p4-graph
+# ```
+#
 # A classifier abstains ($R = 1$) on an input $X$ with the {term}`propensity` $\pi(x) = P(R = 1 \mid
 # X = x)$; its score $S$ is seen where $R = 0$. The target is
 #

@@ -85,6 +85,8 @@ for text in notes:
 
 # %% [markdown]
 # ## The idea
+# ```{drawing} p2-filter
+# ```
 #
 # Learn, on the seller's labeled data, how likely a prediction is to be right, given how the
 # classifier's outputs look. Estimate with that the accuracy on the test data and on the user's

@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 
 from lib.book.chapters import read_chapter
+from lib.book.drawings import drawing_text
 from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
@@ -29,6 +30,7 @@ NONE = "—"
 
 _DIRECTIVE = re.compile(r"^```\{benchmarks\} [\w.-]+\n```\n*", flags=re.MULTILINE)
 _FIGURE = re.compile(r"^```\{(?:result|picture)\} [\w.-]+\n```$", flags=re.MULTILINE)
+_DRAWING = re.compile(r"^```\{drawing\} ([\w-]+)\n```$", flags=re.MULTILINE)
 _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", flags=re.MULTILINE)
 _LIST_TABLE = re.compile(
@@ -112,6 +114,7 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
     `headings` are those of the notebook, which links within it lead to.
     """
     text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
+    text = _DRAWING.sub(lambda found: f"*{drawing_text(found[1])}*", text)
     text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
