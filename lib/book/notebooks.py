@@ -31,6 +31,7 @@ _DIRECTIVE = re.compile(r"^```\{benchmarks\} [\w.-]+\n```\n*", flags=re.MULTILIN
 _FIGURE = re.compile(r"^```\{(?:result|picture)\} [\w.-]+\n```$", flags=re.MULTILINE)
 _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", flags=re.MULTILINE)
+_MARGIN = re.compile(r"^(`{3}|:{3})\{margin\}\n(.*?)\n\1$", flags=re.MULTILINE | re.DOTALL)
 _LIST_TABLE = re.compile(
     r"^```\{list-table\}\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -112,6 +113,7 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
     `headings` are those of the notebook, which links within it lead to.
     """
     text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
+    text = _MARGIN.sub(lambda found: re.sub("^", "> ", found[2], flags=re.MULTILINE), text)
     text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
