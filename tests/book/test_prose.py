@@ -35,7 +35,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
     "sctd_map": {"long": 13, "many": 11},
-    "suitability_time": {"long": 8},
     "security": {"words": 1950},
 }
 #: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
@@ -48,7 +47,6 @@ STILL: dict[str, set[str]] = {
     "planted_faults": {"stands above", "trainings"},
     "counterfactual": {"neighbours"},
     "six_lenses": {"labelled"},
-    "suitability_time": {"labelled"},
 }
 
 
