@@ -33,6 +33,7 @@ _FIGURE = re.compile(r"^```\{(?:result|picture)\} [\w.-]+\n```$", flags=re.MULTI
 _DRAWING = re.compile(r"^```\{drawing\} ([\w-]+)\n```$", flags=re.MULTILINE)
 _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", flags=re.MULTILINE)
+_MARGIN = re.compile(r"^(`{3}|:{3})\{margin\}\n(.*?)\n\1$", flags=re.MULTILINE | re.DOTALL)
 _LIST_TABLE = re.compile(
     r"^```\{list-table\}\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -115,6 +116,7 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
     """
     text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
     text = _DRAWING.sub(lambda found: f"*{drawing_text(found[1])}*", text)
+    text = _MARGIN.sub(lambda found: re.sub("^", "> ", found[2], flags=re.MULTILINE), text)
     text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)

@@ -60,6 +60,8 @@ AROUND = Surroundings(
             "```{list-table}\n:header-rows: 1\n\n* - a\n  - b\n* - c |\n    d\n  - e\n```",
             "| a | b |\n| --- | --- |\n| c \\| d | e |",
         ),
+        ("```{margin}\n**A.** {term}`b`.\n\nC.\n```\nD.", "> **A.** b.\n> \n> C.\nD."),
+        (":::{margin}\nA.\n:::", "> A."),
         ("One.\n\n```{benchmarks} Opacus\n```\n\nTwo.", "One.\n\nTwo."),
     ],
 )  # fmt: skip
