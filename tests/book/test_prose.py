@@ -32,7 +32,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "suitability_peers": {"long": 9, "many": 11},
     "audit": {"words": 2200, "long": 9, "many": 9},
     "audit_trainings": {"words": 2100, "long": 6, "many": 12},
-    "canaries": {"words": 1950},
     "counterfactual": {"long": 7, "many": 11},
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
     "six_lenses": {"words": 2300, "long": 15, "many": 14},
