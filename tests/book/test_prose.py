@@ -32,7 +32,6 @@ CEILINGS: dict[str, dict[str, float]] = {
     "suitability_peers": {"long": 9, "many": 11},
     "counterfactual": {"long": 7, "many": 11},
     "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
-    "six_lenses": {"words": 2300, "long": 15, "many": 14},
     "sctd_map": {"long": 13, "many": 11},
     "suitability_time": {"long": 8},
     "security": {"words": 1950},
@@ -45,7 +44,6 @@ STILL: dict[str, set[str]] = {
     "suitability_guarantee": {"labelled", "peers"},
     "suitability_peers": {"labelled", "peers", "standardised"},
     "counterfactual": {"neighbours"},
-    "six_lenses": {"labelled"},
     "suitability_time": {"labelled"},
 }
 
