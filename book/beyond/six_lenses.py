@@ -86,7 +86,7 @@
 #   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
 #   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit of
-#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.2f` on the hypothesis
+#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.0f` on the hypothesis
 #   of a Gaussian curve, and {value}`six_lenses.broken_free:.2f` on none.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
