@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Your own model
 #
-# From a file of what your classifier said: is it any good, when should it answer, may it be used on
-# other data, and what does it give away?
+# Is your classifier any good, can its confidence be trusted, when should it answer, may it be used
+# on other data, and what does it give away?
 #
-# **Answer.** One command reads the file and answers {value}`your_model.questions` questions about
-# the example of this page, each in a word, with its interval.
+# **Answer.** One command reads a file of what it said. Of the example on this page it answers
+# {value}`your_model.questions` questions, each in a word, with its interval.
 #
 # ```{result} verdicts
 # ```
