@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Your own model
 #
-# From a file of what your classifier said: is it any good, when should it answer, may it be used on
-# other data, and what does it give away?
+# Is your classifier any good, can its confidence be trusted, when should it answer, may it be used
+# on other data, and what does it give away?
 #
-# **Answer.** One command reads the file and answers {value}`your_model.questions` questions about
-# the example of this page, each in a word, with its interval.
+# **Answer.** One command reads a file of what it said. Of the example on this page it answers
+# {value}`your_model.questions` questions, each in a word, with its interval.
 #
 # ```{result} verdicts
 # ```
@@ -20,16 +20,7 @@
 #
 # Neither the model nor its data are needed. A question is answered if what it needs is in the file;
 # else the report says what to add. What follows from each verdict is in
-# [the table below](#what-to-do).
-#
-# ```{margin}
-# **The example** of this page: `companion-report --example --out report.html`.
-#
-# **What no column says** are options: `--margin`, the acceptable drop, `--target`, the accuracy to
-# reach by abstaining, `--audit-design`, how membership scores came about. This page is a report as
-# a notebook, with them as parameters: `papermill book/your_model.py report.ipynb -p predictions
-# my.npz`.
-# ```
+# [the table below](#what-to-do). `companion-report --example --out report.html` makes the example.
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -121,10 +112,8 @@ chapter.table(
 # `lib/report/examples/tables.py` divides a labeled file so, and adds one of the user's. If you have
 # two labeled files, call the one that you trust most `test`.
 #
-# ```{margin}
 # Of probabilities the logarithms are taken, and the report says so. Only signals that look at the
 # height of logits, such as their mean, then say less.
-# ```
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -188,6 +177,11 @@ if out:
 #    with probability $\alpha$ at most, also from the same rows; halve $\alpha$ if both are to hold.
 # 3. Read the bound before the estimate, and the assumption that stands below each.
 # 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+#
+# What no column says are options: `--margin`, the acceptable drop, `--target`, the accuracy to
+# reach by abstaining, and `--audit-design`, how membership scores came about. As a notebook, with
+# them as parameters, this page makes the report of
+# `papermill book/your_model.py report.ipynb -p predictions my.npz`.
 #
 # How a verdict on suitability begins says what to do:
 #

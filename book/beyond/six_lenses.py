@@ -82,7 +82,7 @@
 # - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
 #   says, with {value}`six_lenses.noise_factor:g` times the noise that is claimed. On the hypothesis
 #   of a Gaussian curve the same audit then shows $\epsilon \ge$
-#   {value}`six_lenses.broken_gaussian:.2f`, and on none {value}`six_lenses.broken_free:.2f`.
+#   {value}`six_lenses.broken_gaussian:.0f`, and on none {value}`six_lenses.broken_free:.2f`.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
