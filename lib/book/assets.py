@@ -4,6 +4,7 @@ The typeface is Source Sans 3, cut down to what the book is written with. Its li
 the name for what is unchanged, so that this has another, and is laid beside it.
 """
 
+import logging
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def _copy_mathjax(source: Path, target: Path) -> None:
 def write_typeface(package: Path, folder: Path) -> None:
     """Write the upright and the italic letters, of all weights, and their license."""
     folder.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # else each table is a line
     options = subset.Options(flavor="woff", hinting=False, name_IDs=[0, 1, 2, 4, 6, 13, 14])
     options.layout_features += ["tnum"]
     for name, given in STYLES.items():
