@@ -581,6 +581,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_css_file("widgets.css")
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
+    app.add_js_file("cards.js", loading_method="defer")
     app.connect("config-inited", _lock)
     app.connect("builder-inited", _begin)
     app.connect("builder-inited", _execute)
