@@ -655,7 +655,7 @@ for text in report.warnings:
 #    papermill book/suitability_peers.py out.ipynb \
 #        -f params/quick/suitability_peers.yml -p estimator_rows 200
 #    ```
-# 2. A margin of one point. Do the peers come closer to the filter?
+# 2. A margin of one point. Do the other estimators come closer to the filter?
 #    ```sh
 #    papermill book/suitability_peers.py out.ipynb \
 #        -f params/quick/suitability_peers.yml -p margin 0.01
