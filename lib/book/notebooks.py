@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 
 from lib.book.chapters import read_chapter
+from lib.book.exercises import as_details
 from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
@@ -111,7 +112,7 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
 
     `headings` are those of the notebook, which links within it lead to.
     """
-    text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
+    text = as_details(_LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text))))
     text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
