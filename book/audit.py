@@ -570,24 +570,76 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Exercises
 #
-# 1. A larger $\delta$. Which of the bounds move, and what becomes of the Bayesian bound's coverage
-#    at $\epsilon = 0$?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -p delta 0.01
-#    ```
-# 2. Fewer trials. Which of the intervals then holds the truth least often?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -y '{"coverage_trials": [20]}'
-#    ```
-# 3. Fewer thresholds to choose from. Does the best one err less often?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -p selection_trials 32
-#    ```
-# 4. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$ for an attack that
-#    is right in half of 100 trials?
+# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
+# number.
+
+# %% tags=["try-it"]
+from lib.audit import AttackCounts, epsilon_interval
+
+counts = AttackCounts(tp=65, fp=25, tn=75, fn=35)
+for method in ("bayesian", "jeffreys", "clopper-pearson"):
+    low, high = epsilon_interval(counts, 0.05, 0.95, method)
+    print(f"{method}: epsilon from {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# 1. Four times the trials, the same error rates: by what factor does each interval shrink? And a
+#    hundred times?
+#
+#    :::{dropdown} Solution
+#    Both shrink as one over the root of the number of trials: four times the trials halve the
+#    width. The Bayesian interval keeps its lead by about the same factor. To be ten times as
+#    precise takes a hundred times the models.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval
+
+for times in (1, 4, 100):
+    counts = AttackCounts(tp=65 * times, fp=25 * times, tn=75 * times, fn=35 * times)
+    for method in ("bayesian", "clopper-pearson"):
+        low, high = epsilon_interval(counts, 0.05, 0.95, method)
+        print(f"{200 * times:>6,} trials, {method}: width {high - low:.2f}")
+
+# %% [markdown]
+# 2. An attack guesses like a coin. At which $\delta$ does the posterior put half of its mass at
+#    $\epsilon = 0$?
+#
+#    :::{dropdown} Solution
+#    With a tiny $\delta$ the privacy region of $\epsilon = 0$ is a line, which has no mass. It is a
+#    band as wide as $\delta$ on either side, and has half of the mass once it is about as wide as
+#    the rates are uncertain. So whether a coin looks private depends on $\delta$, not only on the
+#    attack.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_posterior
+
+coin = AttackCounts(tp=25, fp=25, tn=25, fn=25)
+for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
+    mass = epsilon_posterior(coin, delta).mass_at_zero
+    print(f"delta = {delta:g}: {mass:.2f} of the mass is at epsilon = 0")
+
+# %% [markdown]
+# 3. How large an $\epsilon$ can ten times as many trials show, if the attack never errs?
+#
+#    :::{dropdown} Solution
+#    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
+#    below a few times $1/n$, and $\epsilon$ is a logarithm of that. A claim of $\epsilon = 8$
+#    cannot be refuted by a hundred models, however bad the training is.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import error_free_bound
+
+for trials in (100, 1_000, 10_000, 100_000):
+    bound = error_free_bound(trials // 2, trials // 2, delta=1e-5)
+    print(f"{trials:>7,} trials: at most {bound:.1f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/audit.py out.ipynb -f params/quick/audit.yml -p delta 0.01
+# ```
 #
 # ## Summary
 #

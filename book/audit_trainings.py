@@ -665,24 +665,61 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Put 50 mislabelled canaries into the data. Which bound rises?
-#    ```sh
-#    papermill book/audit_trainings.py out.ipynb \
-#        -f params/quick/audit_trainings.yml -p canaries 50
-#    ```
-# 2. Ask for more certainty. Which of the lower bounds become 0?
-#    ```sh
-#    papermill book/audit_trainings.py out.ipynb \
-#        -f params/quick/audit_trainings.yml -p level 0.99
-#    ```
-# 3. A looser budget (and its learning rate). How far does the audit stay below it?
-#    ```sh
-#    papermill book/audit_trainings.py out.ipynb \
-#        -f params/quick/audit_trainings.yml \
-#        -y '{"epsilons": [20.0], "learning_rates": [1.0, 0.5]}'
-#    ```
-# 4. Audit an attack of your own: `audit.roc_counts(scores, members)`, then
-#    `audit.union_lower_bound`.
+# 1. An attack never errs. How many models does it need to refute a claim? Guess what two more on
+#    the claim cost.
+#
+#    :::{dropdown} Solution
+#    Two more on the claim cost about $e^2 \approx 7.4$ times the models. Error rates as small as
+#    $e^{-\epsilon}$ have to be told from 0, and that takes about $e^\epsilon$ trials. Real attacks
+#    err and need many more.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import trials_needed
+
+for epsilon in (1, 2, 4, 6, 8):
+    print(f"a claim of {epsilon}: {trials_needed(epsilon, delta=1e-5):>6,} models")
+
+# %% [markdown]
+# 2. Ask for more certainty. Which attack's lower bound falls to zero?
+#
+#    :::{dropdown} Solution
+#    For the weak one: its rates are so near to a coin's that a wider interval holds the coin, too.
+#    The strong attack loses a little. A bound of 0 therefore says as much of the audit as of the
+#    training.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval
+
+for right in (60, 90):
+    counts = AttackCounts(tp=right, fp=100 - right, tn=right, fn=100 - right)
+    for level in (0.9, 0.95, 0.99):
+        low, _ = epsilon_interval(counts, 1e-5, level, "clopper-pearson", "lower")
+        print(f"right in {right}%, level {level:.0%}: at least {low:.2f}")
+
+# %% [markdown]
+# 3. There is one training. Is it better to guess about all canaries, or only where the attack is
+#    sure?
+#
+#    :::{dropdown} Solution
+#    Few sure guesses show more here: the rate of right guesses bounds $\epsilon$, and the number
+#    only says how well the rate is known. But how many guesses are made must be fixed before the
+#    coins are seen.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import one_run_epsilon
+
+for guesses, right in ((1000, 600), (200, 160), (50, 48)):
+    bound = one_run_epsilon(right, guesses, canaries=1000, delta=1e-5)
+    print(f"{right} of {guesses} guesses right: at least {bound:.2f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/audit_trainings.py out.ipynb -f params/quick/audit_trainings.yml -p canaries 50
+# ```
 #
 # ## Summary
 #

@@ -671,16 +671,84 @@ chapter.settle(
 #
 # ## Exercises
 #
-# 1. Insert fewer canaries. Does the interval move, or only widen?
-#    `papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p canaries 20`
-# 2. Give AGIBI the budgets of ALIBI. What is left of its accuracy?
-#    ```sh
-#    papermill book/canaries.py out.ipynb -f params/quick/canaries.yml \
-#        -y '{"agibi_epsilons": [8.0, 2.1, 1.0]}'
-#    ```
-# 3. Train four times as long. Which mechanisms memorize more, and which cannot?
-#    `papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p steps 4000`
-# 4. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
+# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
+# number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.audit import Guesses
+
+right = np.arange(1000) < 700  # 700 of 1,000 canaries: the wrong label was told from another one
+guesses = Guesses(made=np.ones(1000, bool), correct=right, options=2)
+print(f"epsilon is at least {guesses.lower_bound(level=0.95):.2f}")
+
+# %% [markdown]
+# 1. Insert more canaries, at the same rate of right guesses. Does the interval move, or only
+#    narrow?
+#
+#    :::{dropdown} Solution
+#    Its middle stays at the log-odds of the rate, and it narrows as one over the root of the
+#    number. Few canaries leave 0 inside: such a small audit finds nothing, whatever the training
+#    does. More canaries cost accuracy, since they are wrong labels.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.audit import Guesses
+
+for n in (20, 200, 2000, 20_000):
+    right = np.arange(n) < 0.7 * n
+    low, high = Guesses(np.ones(n, bool), right, options=2).interval()
+    print(f"{n:>6,} canaries: from {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# 2. All guesses are right. How large can the bound be? Does it matter among how many labels they
+#    choose?
+#
+#    :::{dropdown} Solution
+#    It grows with the logarithm of the number, as in any audit. A right guess among nine equally
+#    likely labels is harder than one of two, so it shows more: about $\log 8$ on top. That is why a
+#    label guessed outright is the stronger game.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.audit import Guesses
+
+for n in (20, 200, 2000):
+    sure = np.ones(n, bool)
+    bounds = [Guesses(sure, sure, options).lower_bound() for options in (2, 9)]
+    print(f"{n:>5,} right guesses: {bounds[0]:.1f} of two labels, {bounds[1]:.1f} of nine")
+
+# %% [markdown]
+# 3. Randomized response at $\epsilon = 3$: which fraction of the labels is kept with 2, 10 and 100
+#    classes?
+#
+#    :::{dropdown} Solution
+#    The true label has $e^\epsilon$ times the chance of each other one,
+#    $e^\epsilon / (e^\epsilon + C - 1)$. With many classes the others together win, though each is
+#    rare. So the same $\epsilon$ costs far more accuracy where there are many classes, unless a
+#    prior leaves few of them.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.privacy import RandomizedResponse
+
+labels = np.zeros(100_000, int)
+for classes in (2, 10, 100):
+    told = RandomizedResponse(3.0).observe(labels, classes, seed=0).argmax(axis=1)
+    print(f"{classes} classes: {np.mean(told == labels):.0%} of the labels are kept")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p canaries 20
+# ```
 #
 # ## Summary
 #

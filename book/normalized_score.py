@@ -618,24 +618,83 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Extreme accuracies. Is the bound reached there, too?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -y '{"full_accuracies": [0.02, 0.99]}'
-#    ```
-# 2. Train for a quarter of the steps. Which scores change more, those without privacy or those with
-#    the strictest budget?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -p steps 33
-#    ```
-# 3. One low learning rate for all. Does privacy still make the score worse?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -y '{"rates": [0.1], "free_rates": [0.1]}'
-#    ```
-# 4. Prove that no order can score more than the entropy of $a$.
-# 5. Use `selective.points_needed` on two models of your own.
+# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
+# number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+sure = rng.random(10_000)
+correct = rng.random(10_000) < 0.6 + 0.4 * sure
+for name, score in (("good", sure), ("random", rng.random(10_000)), ("perfect", correct)):
+    print(f"{name} order: {normalized_score(correct, score):.3f}")
+
+# %% [markdown]
+# 1. At which accuracy can an order lose most?
+#
+#    :::{dropdown} Solution
+#    A model that is always right, or always wrong, has nothing to order: its score is 0. A random
+#    order loses most at an accuracy of $1/e$, the worst order at a half. So scores at very
+#    different accuracies are compared with care: the same loss is more of what can be lost at 0.99.
+#    :::
+
+# %% tags=["solution"]
+from lib.selective import random_order_score, worst_order_score
+
+for accuracy in (0.02, 0.2, 0.37, 0.5, 0.9, 0.99):
+    random, worst = random_order_score(accuracy), worst_order_score(accuracy)
+    print(f"accuracy {accuracy:g}: random {random:.3f}, worst {worst:.3f}")
+
+# %% [markdown]
+# 2. Prove that no order can score more than the entropy $-a \ln a - (1 - a) \ln(1 - a)$ of the
+#    accuracy $a$.
+#
+#    :::{dropdown} Solution
+#    Swap two neighbors in the order so that the wrong answer comes first: the curve falls at one
+#    coverage and stays elsewhere. So the worst order has all wrong answers first, and its curve is
+#    $\max\{0, 1 - (1 - a) / c\}$. The area under that is $a + (1 - a) \ln(1 - a)$, that under the
+#    bound $a - a \ln a$; the difference is the entropy. The cell has both, for an accuracy of 0.8.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+a = 0.8
+correct = np.arange(100_000) < a * 100_000
+worst = normalized_score(correct, ~correct)  # every wrong answer before every right one
+print(f"{worst:.4f}", f"{-a * np.log(a) - (1 - a) * np.log(1 - a):.4f}")
+
+# %% [markdown]
+# 3. How many points tell a score from a noisier version of itself?
+#
+#    :::{dropdown} Solution
+#    The smaller the difference, the more points, about as one over its square. But scores that are
+#    nearly the same also err on the same points, and pairing takes that part of the chance away.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import points_needed
+
+rng = np.random.default_rng(0)
+sure, noise = rng.random(2000), rng.normal(size=2000)
+correct = rng.random(2000) < 0.6 + 0.4 * sure
+for much in (0.1, 0.3, 1.0):
+    n = points_needed(correct, sure, correct, sure + much * noise)
+    print(f"noise {much:g}: about {round(n, -1):,.0f} points")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
+#     -y '{"rates": [0.1], "free_rates": [0.1]}'
+# ```
 #
 # ## Further pages
 #

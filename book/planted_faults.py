@@ -194,21 +194,59 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Fewer canaries. Which audit loses most, and which loses nothing?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p canaries 400
-#    ```
-# 2. A smaller claim. Which faults do bounds on no hypothesis find now?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p epsilon 1.0
-#    ```
-# 3. A larger claim. Which audits have a star now?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p epsilon 8.0
-#    ```
+# 1. Seven of ten guesses are right. What do more canaries add to each bound, and what does the
+#    hypothesis?
+#
+#    :::{dropdown} Solution
+#    More canaries add little here: they make the rate sure, and the rate stays. The hypothesis of a
+#    Gaussian curve adds more than all of them, as it turns the rate into an $\epsilon$ at a small
+#    $\delta$. It is a hypothesis: a bound that rests on it stands beside the other one.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import one_run_epsilon
+
+for n in (400, 1000, 4000):
+    free = one_run_epsilon(int(0.7 * n), n, n, 1e-5)
+    gaussian = one_run_epsilon(int(0.7 * n), n, n, 1e-5, family="gaussian")
+    print(f"{n:>5,} canaries: {free:.2f} on no hypothesis, {gaussian:.2f} if Gaussian")
+
+# %% [markdown]
+# 2. A bug adds half of the noise only. How far is the training from its claim?
+#
+#    :::{dropdown} Solution
+#    The same bug costs more than a factor of four, and the more the larger the claim is. But a
+#    larger claim also has to be refuted, which is the next question.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+
+for claim in (1.0, 3.0, 8.0):
+    sigma = find_noise_multiplier(claim, 1e-5, sample_rate=0.01, steps=1000)
+    faulty = PrivacyLedger((SampledGaussian(0.01, sigma / 2, 1000),))
+    print(f"claimed {claim:g}, with half the noise {faulty.epsilon(1e-5):.1f}")
+
+# %% [markdown]
+# 3. How many models does an audit from outside need to refute these claims, at best?
+#
+#    :::{dropdown} Solution
+#    About $e^\epsilon$ of them, and that with an attack that never errs. From inside a single
+#    training each canary is a trial of its own. That is why faults at large claims are found from
+#    inside, or not at all.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import trials_needed
+
+for claim in (1.0, 3.0, 8.0):
+    print(f"claim {claim:g}: {trials_needed(claim, 1e-5):,} models, and an attack without an error")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/planted_faults.py out.ipynb -f params/quick/planted_faults.yml -p canaries 400
+# ```
 #
 # ## Summary
 #

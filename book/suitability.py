@@ -671,23 +671,78 @@ if len(partition_seeds) > 1:
 # %% [markdown]
 # ## Exercises
 #
-# 1. A margin of one point. Which metrics change, and why, although every estimated accuracy stays
-#    as it is?
-#    ```sh
-#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
-#        -p margin 0.01
-#    ```
-# 2. Fewer, larger folds: more data for the estimator and for the test set. What happens to the
-#    fraction of INCONCLUSIVE among suitable user data?
-#    ```sh
-#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
-#        -p n_folds 5
-#    ```
-# 3. A stricter level. How many of the false positives remain, and of whose data?
-#    ```sh
-#    papermill book/suitability.py out.ipynb -f params/quick/suitability.yml \
-#        -p alpha 0.001
-#    ```
+# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
+# number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.suitability import non_inferiority_test
+
+rng = np.random.default_rng(0)
+test, user = rng.beta(8, 2, 1000), rng.beta(7.8, 2.2, 1000)  # estimates of being right
+for margin in (0.0, 0.03, 0.05):
+    print(f"margin {margin:g}: p = {non_inferiority_test(test, user, margin).p_value:.3f}")
+
+# %% [markdown]
+# 1. The estimates stay as they are and only the margin moves. Which part of the test changes?
+#
+#    :::{dropdown} Solution
+#    The numerator alone: the statistic is (drop $-$ margin) over a standard error that no margin
+#    touches. So it falls by the same amount for each point of margin, and the verdict turns a
+#    little beyond the estimated drop. What counts as suitable moves too: that is why rates of error
+#    can change in either direction.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import non_inferiority_test
+
+rng = np.random.default_rng(0)
+test, user = rng.beta(8, 2, 1000), rng.beta(7.8, 2.2, 1000)
+for margin in (0.0, 0.01, 0.02, 0.03, 0.05):
+    found = non_inferiority_test(test, user, margin)
+    print(f"drop {test.mean() - user.mean():.3f}, margin {margin:g}: t = {found.statistic:+.2f}")
+
+# %% [markdown]
+# 2. User data are as good as test data. How likely is SUITABLE? And with four times the points?
+#
+#    :::{dropdown} Solution
+#    A small sample mostly ends without a verdict, though nothing is wrong with the data.
+#    INCONCLUSIVE is not a sign of a drop. Look at the power before you collect:
+#    {py:obj}`lib.suitability.required_sample_size`.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import non_inferiority_power
+
+for n in (100, 400, 1600):
+    power = non_inferiority_power(n, n, drop=0.0, sd_test=0.2, sd_user=0.2, margin=0.02)
+    print(f"{n:>5,} points each: SUITABLE with probability {power:.2f}")
+
+# %% [markdown]
+# 3. The true drop exceeds the margin, but the estimates see a smaller one. Does a stricter level
+#    prevent the wrong SUITABLE?
+#
+#    :::{dropdown} Solution
+#    It delays it. The test is about the estimates, and their drop *is* within the margin: with
+#    enough data every level says so. Against a biased estimator only labels help
+#    ([the guarantee](suitability_guarantee.py)).
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import non_inferiority_power
+
+for alpha in (0.05, 0.001):  # true drop 0.06 and margin 0.05, but the estimates see only 0.02
+    found = [non_inferiority_power(n, n, 0.02, 0.2, 0.2, 0.05, alpha) for n in (200, 1000, 5000)]
+    print(f"level {alpha:g}:", ", ".join(f"{chance:.2f}" for chance in found))
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/suitability.py out.ipynb -f params/quick/suitability.yml -p margin 0.01
+# ```
 #
 # ## Further pages
 #

@@ -790,26 +790,60 @@ for d in ("fmow", "rxrx1"):
 #
 # ## Exercises
 #
-# 1. Five hundred labels. Does the filter still add something to them?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -y '{"labels": [500]}'
-#    ```
-# 2. Ten times as many repetitions. Which rates in the simulation now lie clearly above 5%?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p repetitions 10000
-#    ```
-# 3. A margin of five points. Do cheats still pay, where the honest filter is lenient already?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p cheat_margin 0.05
-#    ```
-# 4. A thousand labels for the auditor. How much of the drops do they find?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p cheat_labels 1000
-#    ```
+# 1. The offset says by how much estimates overstate accuracy. How many labels fewer does it take to
+#    know it half as precisely?
+#
+#    :::{dropdown} Solution
+#    A quarter of the labels is enough for twice the width: their number goes as one over the square
+#    of it. A margin of one point needs the offset to within less than that, and so thousands of
+#    labels. At that price labels alone often decide.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import labels_needed
+
+for half_width in (0.04, 0.02, 0.01):
+    print(f"to within {half_width:g}: {labels_needed(0.4, half_width):,} labels")
+
+# %% [markdown]
+# 2. Estimates are too high by the same amount on test and user data, or only on one of them. Which
+#    margin must be used for the estimates?
+#
+#    :::{dropdown} Solution
+#    The same bias on both cancels. If user data alone are overstated, the margin for the estimates
+#    shrinks, since part of it is used up. If they are understated, it grows. So what matters is how
+#    the offset *differs*, which no data without labels show.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import corrected_margin
+
+for test, user in ((0.0, 0.0), (0.02, 0.02), (0.0, 0.03), (0.0, -0.03)):
+    margin = corrected_margin(0.05, -test, -user)
+    print(f"too high by {test:+.2f} (test), {user:+.2f} (user): margin {margin:.2f}")
+
+# %% [markdown]
+# 3. You look at the data five times. By how much must the critical value rise above 1.645?
+#
+#    :::{dropdown} Solution
+#    Pocock's design raises it alike for all looks. O'Brien and Fleming's is strict at first and
+#    nearly 1.645 in the end, so that it costs little power. Unplanned looks at 1.645 would err far
+#    more often than the level.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import SequentialDesign
+
+for kind in ("pocock", "obrien-fleming"):
+    design = SequentialDesign(5, kind=kind)
+    print(f"{kind}: {design.critical.round(2).tolist()}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/suitability_guarantee.py out.ipynb -f params/quick/suitability_guarantee.yml \
+#     -p cheat_margin 0.05
+# ```
 #
 # ## Further pages
 #

@@ -650,27 +650,68 @@ for text in report.warnings:
 # %% [markdown]
 # ## Exercises
 #
-# 1. Two hundred rows for the estimators. Which of them suffers most?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p estimator_rows 200
-#    ```
-# 2. A margin of one point. Do the other estimators come closer to the filter?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p margin 0.01
-#    ```
-# 3. Fewer, larger folds. Which of the filters gains from them?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p n_folds 5
-#    ```
-# 4. Give `predictions` the outputs of your own model, once with the user's data as they are and
-#    once with a random half of the test data in their place. Does the report tell them apart?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb -f params/quick/suitability_peers.yml \
-#        -p predictions my_model.npz -p report_margin 0.02
-#    ```
+# 1. A better estimator has less spread. If its standard deviation halves, how many user points are
+#    saved?
+#
+#    :::{dropdown} Solution
+#    Three of four: the number goes as the square of the standard deviation. That is what good
+#    signals are for. A bias is not cured by it, and grows more visible.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import required_sample_size
+
+for sd in (0.1, 0.2, 0.4):
+    found = required_sample_size(sd, sd, margin=0.02, n_test=100_000)
+    print(f"standard deviation {sd:g}: {found.n_user:,} user points")
+
+# %% [markdown]
+# 2. An estimator says 0.75 of every point, another nearly knows which are right. Which one has the
+#    smaller calibration error, and which one would you use?
+#
+#    :::{dropdown} Solution
+#    The constant is perfectly calibrated on data like these, and useless: it says 0.75 of any user
+#    data, however bad. Calibration is necessary for the test and not sufficient. It must hold on
+#    the *user's* data, where the constant fails first.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import calibration_errors
+
+correct = np.arange(1000) % 4 > 0  # three of four are right
+constant, oracle = np.full(1000, 0.75), np.where(correct, 0.9, 0.1)
+for name, estimate in (("constant", constant), ("nearly an oracle", oracle)):
+    print(f"{name}: calibration error {calibration_errors(estimate, correct).ece:.2f}")
+
+# %% [markdown]
+# 3. A filter says SUITABLE. How wrong may its estimates be before that verdict would turn?
+#
+#    :::{dropdown} Solution
+#    The tipping point is the bias of the user's estimates at which the test no longer rejects. It
+#    is less than the margin, of which sampling error takes its part. Compare it with the offsets
+#    that labels have shown on other data.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import SuitabilityFilter, tipping_point
+
+rng = np.random.default_rng(0)
+signal = rng.normal(size=(3000, 1))
+correct = rng.random(1000) < 1 / (1 + np.exp(-1 - 2 * signal[:1000, 0]))
+fitted = SuitabilityFilter(margin=0.05).fit(signal[:1000], correct)
+decision = fitted.decide(signal[1000:2000], signal[2000:])
+print(decision.suitable, f"{tipping_point(decision):.3f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/suitability_peers.py out.ipynb -f params/quick/suitability_peers.yml \
+#     -p margin 0.01
+# ```
 #
 # ## Further pages
 #

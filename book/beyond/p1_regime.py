@@ -262,23 +262,58 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Four times the rate at P1's settings. Does SCTD's lead grow, and what does the accuracy do?
-#    ```sh
-#    papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml \
-#        -y '{"rates": [0.2]}'
-#    ```
-# 2. P1's clipping norm with the batches and the momentum of the tuned regime, at tuned rates. Who
-#    is ahead?
-#    ```sh
-#    papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml \
-#        -y '{"tuned_clipping_norm": 10.0, "tuned_rates": [0.01, 0.03]}'
-#    ```
+# 1. P1 trains for 78,125 steps. How much noise does a hundred steps save at the same budget?
 #
-# 3. A quarter of the steps at P1's settings. Does a noisier end change who is ahead?
-#    ```sh
-#    papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml \
-#        -p steps 100
-#    ```
+#    :::{dropdown} Solution
+#    About half, and no more. Below some thousand steps the noise hardly falls: a single small batch
+#    already has to be hidden. So a short training has few steps *and* much noise in each.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+for steps in (100, 1000, 78_125):
+    sigma = find_noise_multiplier(3.0, 2e-5, 128 / 50_000, steps)
+    print(f"{steps:>6,} steps: noise multiplier {sigma:.2f}")
+
+# %% [markdown]
+# 2. Typical gradients have norm 1. What does a clipping norm of 10, P1's, do to them?
+#
+#    :::{dropdown} Solution
+#    It clips nothing, and adds ten times the noise. A small norm cuts signal and noise alike, so
+#    that their ratio stays. This is why P1's settings are much noisier than they look, and why
+#    SCTD, which averages noise away, has its chance there.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+sigma = find_noise_multiplier(3.0, 2e-5, 128 / 50_000, 78_125)
+for clip in (0.1, 1.0, 10.0):
+    kept = min(1.0, clip)  # of a gradient whose norm is 1
+    print(f"clipping norm {clip:g}: noise {sigma * clip / kept:.1f} times the gradient")
+
+# %% [markdown]
+# 3. Take larger batches over the same 200 epochs. What happens to the noise of the mean gradient?
+#
+#    :::{dropdown} Solution
+#    It falls to about a third each time. The noise multiplier rises with the batch, but more slowly
+#    than the batch by which it is divided. The tuned regime uses that.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+for batch in (128, 1024, 8192):
+    rate = batch / 50_000
+    sigma = find_noise_multiplier(3.0, 2e-5, rate, round(200 / rate))
+    print(f"batch {batch:>5,}: noise of the mean gradient {sigma / batch:.5f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml -p steps 100
+# ```
 #
 # ## Further pages
 #

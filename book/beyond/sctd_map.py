@@ -437,22 +437,70 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 #
 # ## Exercises
 #
-# 1. In the first regime four times the batch, at the same largest steps. Does the border move in
-#    noise, or in the rate?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -y '{"batch_sizes": [256, 256]}'
-#    ```
-# 2. A third of the epochs. How does the border move?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -y '{"epochs": [5, 10]}'
-#    ```
-# 3. Watch ten models instead of forty. Who loses more, SCTD or the averages?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -p checkpoints 10
-#    ```
+# 1. Seven of ten points never change their class. Do more checkpoints break the ties among them?
+#
+#    :::{dropdown} Solution
+#    No. More checkpoints separate the points that waver a little from those that do not, and a
+#    settled point agrees at each of them. Ties at the top remain, and must be broken by another
+#    score, such as the softmax response.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import sctd
+
+rng = np.random.default_rng(0)
+wavering = 0.5 * rng.random(2000) * (rng.random(2000) < 0.3)  # of 70% the class is settled
+for checkpoints in (10, 40, 160):
+    labels = 1 * (rng.random((checkpoints, 2000)) < wavering)
+    score = sctd(labels)
+    print(f"{checkpoints:>3} checkpoints: {np.mean(score == 0):.0%} of the points tie at the top")
+
+# %% [markdown]
+# 2. A score is blurred by noise. How many models must be averaged for their order to be as good as
+#    without it?
+#
+#    :::{dropdown} Solution
+#    The normalized score falls toward that of the score without noise, and slowly: four times the
+#    models halve the noise. The first few help most. That is what SCTD and averages of the last
+#    models have in common.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+sure = rng.random(5000)
+correct = rng.random(5000) < 0.6 + 0.4 * sure
+for models in (1, 4, 16, 64):
+    seen = sure + rng.normal(size=(models, 5000)).mean(axis=0)
+    print(f"mean of {models:>2} noisy models: score {normalized_score(correct, seen):.3f}")
+
+# %% [markdown]
+# 3. Four times the batch at the same epochs and budget: what happens to the noise of a mean
+#    gradient?
+#
+#    :::{dropdown} Solution
+#    It falls to about a third: the multiplier rises somewhat, and is divided by four times as many
+#    points. On the map that moves a training toward less noise, where SCTD loses its lead.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+for batch in (64, 256, 1024):
+    rate = batch / 60_000
+    sigma = find_noise_multiplier(3.0, 1e-5, rate, round(15 / rate))
+    print(f"batch {batch:>5,}: noise of a mean gradient {sigma / batch:.4f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml -p checkpoints 10
+# ```
 #
 # ## Summary
 #

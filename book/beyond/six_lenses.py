@@ -649,28 +649,65 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # ## Exercises
 #
-# 1. Spend less. Which lens changes most? Which statement from inside one run now contradicts the
-#    broken training, and from which `noise_factor` on?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p epsilon 1.0
-#    ```
-# 2. Ask for more. What does the threshold chosen on the validation points reach on the test points?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p target_accuracy 0.995
-#    ```
-# 3. Let the models abstain nearly always where they are unsure. What happens to the width of the
-#    intervals with known and with fitted propensities?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p answering 0.02
-#    ```
-# 4. Take a wider margin. Which populations are accepted now? Are they suitable?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p margin 0.1
-#    ```
+# 1. A training is private for records. What does that prove for a single label?
+#
+#    :::{dropdown} Solution
+#    To change a label is to remove a record and add another one, which could cost twice the
+#    $\epsilon$. The ledger proves less than that, and at larger budgets hardly more than for the
+#    record. Protection of labels alone would be cheaper.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier, label_guarantee
+
+for epsilon in (1.0, 3.0, 8.0):
+    sigma = find_noise_multiplier(epsilon, 1e-5, 0.01, 1000)
+    ledger = PrivacyLedger((SampledGaussian(0.01, sigma, 1000),))
+    print(f"record {epsilon:g}: label {label_guarantee(ledger, 1e-5):.2f}")
+
+# %% [markdown]
+# 2. A promise of 99.5% accuracy: how many answers, all of them right, does it take?
+#
+#    :::{dropdown} Solution
+#    The chance that $n$ answers are all right, if the accuracy were just below the target, is
+#    $0.995^n$. It falls below 5% at the third number, and not one answer earlier. With errors it
+#    takes more. That is why a strict target leaves no threshold on few points.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import guaranteed_threshold
+
+for n in (300, 597, 598, 1000):
+    found = guaranteed_threshold(np.ones(n, bool), np.arange(n), target=0.995)
+    print(f"{n:,} answers, all right: promised on {found.coverage or 0:.0%}")
+
+# %% [markdown]
+# 3. The models abstain nearly always where they are unsure. What does that cost the comparison?
+#
+#    :::{dropdown} Solution
+#    The few answers where they are unsure stand for all the others there, so the interval widens as
+#    the root of one over their chance. Known propensities keep it valid. Fitted ones may be wrong
+#    by a factor where there is nearly nothing to fit.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import efficiency_bound
+
+for answered in (0.25, 0.1, 0.02):
+    chance = np.where(np.arange(100) < 30, 1 - answered, 0.1)  # unsure about 30 of 100
+    bound = efficiency_bound([chance], [np.full(100, 0.8)], [np.full(100, 0.16)])
+    width = (bound / 0.16) ** 0.5
+    print(f"answers {answered:.0%} where unsure: interval {width:.1f} times as wide")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml -p epsilon 1.0
+# ```
 #
 # ## Summary
 #

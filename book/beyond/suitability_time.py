@@ -528,21 +528,70 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Labels at once. How much of the delay is left?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p lag 0
-#    ```
-# 2. A third of the labels. Which methods still see the drop?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p rate 0.033
-#    ```
-# 3. A margin of six points. When does the change come now, and what do CBPE's alarms do?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p margin 0.06
-#    ```
+# 1. After how many labels is accuracy shown to be above a threshold, if you may look after each?
+#
+#    :::{dropdown} Solution
+#    The smaller the distance, the more labels. The evidence is a bet's capital, so it may be
+#    watched: 20 is exceeded by chance in at most one of twenty streams, at any time.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import EProcess
+
+right = np.random.default_rng(0).random(5000) < 0.85
+for threshold in (0.7, 0.75, 0.8):
+    evidence = EProcess(threshold)
+    n = next(i for i, x in enumerate(right, 1) if evidence.update([x]) >= 20)
+    print(f"at least {threshold:g}: shown after {n:,} labels")
+
+# %% [markdown]
+# 2. Label fewer rows. How does the interval widen?
+#
+#    :::{dropdown} Solution
+#    About as one over the root of the fraction. Here every estimate is the same, so they help
+#    little; the better they tell right from wrong, the fewer labels are needed. A thirtieth still
+#    shows a large drop.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import active_accuracy
+
+rng, said = np.random.default_rng(0), np.full(5000, 0.85)
+right = rng.random(5000) < said
+for rate in (1.0, 0.1, 0.033):
+    chosen, p = rng.random(5000) < rate, np.full(5000, rate)
+    _, (low, high) = active_accuracy(said, chosen, right[chosen], p, least_probability=rate)
+    print(f"labels of {rate:.1%}: between {low:.3f} and {high:.3f}")
+
+# %% [markdown]
+# 3. Which row gets a label: one that the model is sure of, or a doubtful one?
+#
+#    :::{dropdown} Solution
+#    The doubtful one, more often the lower the floor. A floor of 1 is an equal chance for all. The
+#    floor keeps every row's chance away from 0: weights stay bounded, and estimates that are wrong
+#    where they are sure are noticed.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import labelling_probabilities
+
+reference = np.random.default_rng(0).beta(8, 2, 2000)
+for floor in (0.1, 0.5, 1.0):
+    chances = labelling_probabilities([0.5, 0.9, 0.99], 0.1, reference, floor=floor)
+    print(f"floor {floor:g}:", chances.round(3).tolist())
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/suitability_time.py out.ipynb -f params/quick/suitability_time.yml \
+#     -p lag 0
+# ```
 #
 # ## Further pages
 #

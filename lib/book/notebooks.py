@@ -16,6 +16,7 @@ import nbformat
 
 from lib.book.chapters import read_chapter
 from lib.book.drawings import drawing_text
+from lib.book.exercises import as_details
 from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
@@ -117,6 +118,7 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
     text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
     text = _DRAWING.sub(lambda found: f"*{drawing_text(found[1])}*", text)
     text = _MARGIN.sub(lambda found: re.sub("^", "> ", found[2], flags=re.MULTILINE), text)
+    text = as_details(_LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text))))
     text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
