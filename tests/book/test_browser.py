@@ -197,6 +197,22 @@ def test_a_word_shows_its_card_to_mouse_and_keyboard(browser, address):
     page.close()
 
 
+@pytest.mark.parametrize("name", ["audit", "beyond/gap"])
+def test_the_typeface_comes_with_the_site(browser, address, name):
+    """Also on a disk, and from a folder below."""
+    for site in (address, HTML.as_uri()):
+        page = browser.new_page()
+        page.goto(f"{site}/{name}.html")
+        loaded = page.evaluate(
+            "() => document.fonts.ready.then(all => [...all]"
+            ".filter(f => f.family.includes('Companion') && f.status === 'loaded').length)"
+        )
+        used = page.evaluate("() => getComputedStyle(document.querySelector('h1')).fontFamily")
+        page.close()
+        assert loaded == 2, site  # upright and italic
+        assert used.startswith('"Companion Sans"')
+
+
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
 def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, name, width):
