@@ -714,8 +714,7 @@ chapter.settle(
 # ```{margin}
 # **A step.** While some group, or some tenth of the estimates in a group, has a mean residual above
 # two points and at least 100 rows, its estimates move by that residual. These two numbers were
-# fixed before any result was seen; the method *multicalibrated* was added when the others had been
-# seen.
+# fixed before any result was seen; *multicalibrated* was added when the others had been seen.
 # ```
 #
 # All methods have the same {value}`suitability_guarantee.calibration_rows:,` labeled source rows,
