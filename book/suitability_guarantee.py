@@ -45,7 +45,7 @@
 #   of the error on data that have moved.
 #
 # ```{margin}
-# **New here,** beyond P2: tests that carry the labels' own error; the error of the fit in the
+# **New here:** tests that carry the labels' own error; the error of the fit in the
 # p-value; cheats without a false label, and checks; sample sizes on real data (the paper announces
 # ablations, of which our text has no numbers); multicalibration.
 # ```
