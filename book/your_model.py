@@ -336,15 +336,63 @@ Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 #
 # ## Exercises
 #
-# 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the
-#    abstained rows away: what changes in the counterfactual accuracy, and what is skipped?
-# 2. The example claims $\epsilon = 1$, though nothing private was done. Whether the bound refutes
-#    the claim depends on how many points there are: what does the biased one say, and why is it no
-#    refutation?
-# 3. `audit_design` says `one run`, and the example is of one training. What does the independent
-#    design's bound say in the table, and which of its assumptions fails here?
-# 4. Save your own model's predictions by one of the examples above.
+# 1. Nine of ten rows are right in every part of your ranking. How many labeled rows does a promise
+#    of 85% take?
 #
+#    :::{dropdown} Solution
+#    More than some hundred: the bound must exclude 85% with 95% certainty, and pays for the choice
+#    among many thresholds. Then everything can be answered at once. The report says "no threshold"
+#    where rows are too few, which is no verdict on the model.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import guaranteed_threshold
+
+for n in (100, 400, 1600):
+    correct = np.arange(n) % 10 < 9  # nine of ten are right, in each part of the ranking
+    found = guaranteed_threshold(correct, np.linspace(1, 0, n), target=0.85)
+    print(f"{n:>6,} rows: answered {found.coverage or 0:.0%}")
+
+# %% [markdown]
+# 2. Your file has membership scores, and the attack is right in three of four. What do more points
+#    show?
+#
+#    :::{dropdown} Solution
+#    The bound climbs to the log-odds of the rate, $\log 3 \approx 1.1$, and never beyond: more
+#    points only make it sure. A claim of $\epsilon = 1$ is refuted if the bound exceeds it. A
+#    Bayesian or swept bound above 1 is no refutation.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval
+
+for times in (1, 8, 64):
+    counts = AttackCounts(tp=75 * times, fp=25 * times, tn=75 * times, fn=25 * times)
+    low, _ = epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", side="lower")
+    print(f"{200 * times:>6,} points: at least {low:.2f}")
+
+# %% [markdown]
+# 3. `audit_design` says whether trials are independent or points of one training. Does the weaker
+#    assumption cost much?
+#
+#    :::{dropdown} Solution
+#    Not here: the bound for one training counts all right guesses together, the other one splits
+#    its error between two rates. What differs is when each holds. The bound for one training needs
+#    secret fair coins that decided who is a member. The other one needs independent training runs,
+#    which a file of one model never has.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval, one_run_epsilon
+
+counts = AttackCounts(tp=375, fp=125, tn=375, fn=125)
+low, _ = epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", side="lower")
+print(f"1,000 independent trials: at least {low:.2f}")
+print(f"1,000 points of one training: at least {one_run_epsilon(750, 1000, 1000, 1e-5):.2f}")
+
+# %% [markdown]
 # ## Summary
 #
 # - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and

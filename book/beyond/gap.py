@@ -2,12 +2,11 @@
 # # The gap to the bound, taken apart
 #
 # A radiologist keeps the scans that she is sure of, and some of those turn out wrong. Was she sure
-# where she should not have been, or is the report that judges her wrong? And does privacy make a
-# model worse at knowing what it does not know?
+# where she should not have been, or is the report that judges her wrong?
 #
-# **Answer.** Noise in the labels looks like bad ranking, since no order can foresee a flipped
-# label. At the smallest budget this noise alone makes a gap of {value}`gap.noise:.3f`. The split
-# needs to know how often each label is right; taken at their word, labels blame the model.
+# **Answer.** Noise in the labels looks like bad ranking: at the smallest budget it alone makes a
+# gap of {value}`gap.noise:.3f`, since no order can foresee a flipped label. The split needs to know
+# how often each label is right. Taken at their word, labels blame the model.
 #
 # ```{result} terms
 # ```
@@ -101,7 +100,7 @@ settings = studies.GapStudy(
     seed=seed,
 )
 
-# %%
+# %% tags=["remove-input"]
 judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of them flipped"
 chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 
@@ -111,7 +110,8 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # Suppose one knows, for each point, the probability that its label will agree with the prediction.
 # Sorted by it, points are in the best order that anything can have. What is left between that order
 # and the bound is noise in the labels; what lies between that order and the one in use is ranking.
-# Labels that are flipped on purpose make that probability known.
+# Labels that are flipped on purpose make that probability known. The same split says whether
+# privacy makes a model worse at knowing what it does not know.
 #
 # ## Four terms
 #
@@ -146,10 +146,10 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # The score is the largest softmax probability, recalibrated by temperature scaling
 # {cite}`guo2017calibration` on the other half of the points.
 
-# %%
+# %% tags=["remove-input"]
 clean_labels, logits = studies.train(settings)
 
-# %%
+# %% tags=["remove-input"]
 found = stored_table(studies.take_apart, settings, clean_labels, logits)
 seeds = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
 means = seeds.mean().join(seeds["total"].sem().rename("total se")).reset_index()
@@ -174,7 +174,7 @@ chapter.table(
     dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
 
-# %%
+# %% tags=["remove-input"]
 clean, noisy = (means[means["labels"] == name].set_index("epsilon") for name in ("clean", "noisy"))
 strict, free = min(epsilons), math.inf
 room = clean["total"] / clean["NAURC, wrong"]  # the gap of a random order
@@ -308,18 +308,68 @@ chapter.table(
 #
 # ## Exercises
 #
-# 1. At which fraction of flips is half of the gap noise?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
-#    ```
-# 2. Does a model that trains longer rank better, or only err less often?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p steps 520
-#    ```
-# 3. Which term shows that people's errors depend on the image?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/standard/gap.cifar10n.yml
-#    ```
+# 1. The model is wrong about the hardest tenth, and its order is nearly right. At which fraction of
+#    flipped labels is half of the gap noise?
+#
+#    :::{dropdown} Solution
+#    Below one in a hundred. A good order leaves so little gap that few flips are more than all the
+#    rest. No score can get below the noise, so subtract it before you blame the score.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import gap_decomposition
+
+rng = np.random.default_rng(0)
+hard, u = rng.random(20_000), rng.random(20_000)  # the model is wrong about the hardest tenth
+for flip in (0.0, 0.01, 0.02, 0.1):
+    q = np.where(hard > 0.9, flip / 9, 1 - flip)  # chance that the label agrees
+    gap = gap_decomposition(u < q, 0.1 * rng.normal(size=20_000) - hard, q)
+    print(f"flips {flip:g}: noise {gap['noise']:.3f} of {gap['total']:.3f}")
+
+# %% [markdown]
+# 2. Sharpen or soften all confidences by a temperature. What happens to the gap of a binary
+#    classifier?
+#
+#    :::{dropdown} Solution
+#    Nothing: a temperature keeps the order of two-class confidences, and only the order counts. It
+#    repairs what the confidences *say*. With more classes it may swap a few points.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+p = rng.uniform(0.5, 1, 5000)
+correct = rng.random(5000) < p
+for temperature in (0.5, 1.0, 3.0):
+    cooled = 1 / (1 + (1 / p - 1) ** (1 / temperature))
+    print(f"confidence {cooled.mean():.2f}: score {normalized_score(correct, cooled):.4f}")
+
+# %% [markdown]
+# 3. A model trains longer and errs less, but its order stays as bad as a random one. Does its gap
+#    shrink?
+#
+#    :::{dropdown} Solution
+#    It does. A random order loses $-a \ln a$, which falls as accuracy $a$ nears 1. A smaller gap is
+#    thus no proof of a better order: compare at equal accuracy, or as a fraction of a random
+#    order's gap.
+#    :::
+
+# %% tags=["solution"]
+from lib.selective import random_order_score
+
+for accuracy in (0.7, 0.8, 0.9, 0.95):
+    print(f"accuracy {accuracy:g}: a random order has {random_order_score(accuracy):.3f}")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
+# ```
 #
 # ## Summary
 #

@@ -1,14 +1,13 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services label satellite images, year after year, and both may refuse. You look at their
-# scores whenever you like, and want to keep the better one as soon as you are sure. When may you
-# stop?
+# Two services label satellite images, year after year, and both may refuse. If you look at their
+# scores whenever you like, when may you stop and keep the better one?
 #
-# **Answer.** As soon as an interval that holds at *every* time excludes zero. An interval for one
-# fixed time, looked at again and again, misses the truth at some time in
-# {value}`refusals.fixed:.0%` of simulated streams. The exact interval needs the probabilities by
-# which the services refuse, and is wide where answers are rare.
+# **Answer.** As soon as an interval that holds at *every* time excludes zero. One for a fixed time,
+# looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%` of
+# simulated streams. The exact interval needs the probabilities by which the services refuse, and is
+# wide where answers are rare.
 #
 # ```{result} stream
 # ```
@@ -127,7 +126,7 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # it is sure, and seldom elsewhere, but never with a probability below
 # {value}`refusals.least:g`.
 
-# %%
+# %% tags=["remove-input"]
 rng = np.random.default_rng(seed)
 stream = (
     studies.satellite_images(stream_points, rng)
@@ -190,7 +189,7 @@ chapter.values(
 # Guesses are refitted while points come, and know none of the later ones. Two settings are meant
 # to hurt: few points, and answers that are rare in places.
 
-# %%
+# %% tags=["remove-input"]
 settings = [(points, start, floor), (few_points, few_start, floor), (points, start, rare)]
 found = stored_table(studies.monitoring, settings, learner, streams, fitted, seed=seed)
 ends = found.groupby([*studies.KINDS, "way"], sort=False).tail(1).reset_index(drop=True)
@@ -274,7 +273,7 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # neither might refuse? The intervals of the groups hold all together, if sentences are independent
 # of each other.
 
-# %%
+# %% tags=["remove-input"]
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
 overall, by_group = studies.compare(texts, "forest", seed=seed)
 
@@ -319,9 +318,9 @@ chapter.values(
 # %% [markdown]
 # By what they answered the two differ by {value}`refusals.text_selective:+.3f`. Had both always
 # answered, the difference would be {value}`refusals.text_truth:+.3f`. The estimate of it is
-# {value}`refusals.text_estimate:+.3f`, with an interval of [{value}`refusals.text_low:.3f`,
+# {value}`refusals.text_estimate:+.3f`. Its interval is [{value}`refusals.text_low:.3f`,
 # {value}`refusals.text_high:.3f`]. In {value}`refusals.groups_apart` of {value}`refusals.groups`
-# groups the better one can be told, with 95% confidence for all groups together. The intervals of
+# groups the better one can be told. The 95% confidence is for all groups together. The intervals of
 # {value}`refusals.groups_held` groups hold the truth.
 #
 # ## The program of Choe and Ramdas
@@ -342,18 +341,71 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Answers at least half of the time. What does the exact sequence still cost?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
-#    ```
-# 2. A shorter stream. Is it decided?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p stream_points 1500
-#    ```
-# 3. Let both text classifiers learn from the same phrases. Which would be better?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p few 67349
-#    ```
+# 1. A service answers always, half of the time, or in a tenth of the cases. What happens to the
+#    width of the exact sequence?
+#
+#    :::{dropdown} Solution
+#    It grows about as the root of one over the chance, as the variance does. Even with all answers
+#    it is wider than an interval for one look. That is the price for looking at any time.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import Nuisances, exact_sequence
+
+rng, n = np.random.default_rng(0), 5000
+right = 1.0 * (rng.random(n) < 0.8)
+for floor in (1.0, 0.5, 0.1):
+    known = Nuisances(rng.random(n) > floor, right, np.full(n, 1 - floor), np.full(n, 0.8))
+    found = exact_sequence(known, floor=floor)
+    print(f"answers {floor:.0%}: {found.upper[-1] - found.lower[-1]:.3f} wide")
+
+# %% [markdown]
+# 2. The true difference is 0.05. After how many points does a sequence that may be watched exclude
+#    0?
+#
+#    :::{dropdown} Solution
+#    Somewhere between the second and the third number. Until then, stopping and reporting "no
+#    difference" would be as wrong as stopping at a lucky moment. The interval says undecided, and
+#    goes on.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import confidence_sequence
+
+values = np.random.default_rng(0).normal(0.05, 1.0, 20_000)
+sequence = confidence_sequence(values)
+for n in (1000, 4000, 16_000):
+    low, high = sequence.lower[sequence.n == n][0], sequence.upper[sequence.n == n][0]
+    print(f"{n:>6,} points: [{low:+.3f}, {high:+.3f}]")
+
+# %% [markdown]
+# 3. How much wider is a sequence than an interval for a single look at the same number of points?
+#
+#    :::{dropdown} Solution
+#    About one and a half to two times, and more at the start. An ordinary interval that is watched
+#    errs far more often than it says.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import confidence_sequence
+
+values = np.random.default_rng(0).normal(0.0, 1.0, 10_000)
+sequence = confidence_sequence(values)
+for n in (1000, 10_000):
+    width = (sequence.upper - sequence.lower)[sequence.n == n][0]
+    print(f"{n:>6,} points: {width / (2 * 1.96 / n**0.5):.2f} times the width of one look")
+
+# %% [markdown]
+# With another parameter:
+# ```sh
+# papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
+# ```
 #
 # ## Summary
 #

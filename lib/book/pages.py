@@ -20,6 +20,7 @@ import pandas as pd
 from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
 from lib.book.claims import DATA, NETWORK, TRAINING, Claim, differing
 from lib.book.execute import Executed, shown_by
+from lib.book.exercises import by_itself
 from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
@@ -294,7 +295,10 @@ class Page:
         """Whether a page of a record has printed lines of this build, since it kept none."""
         cells = [cell for cell in self.done.cells if fingerprint(cell["source"]) not in self._kept]
         parts = (
-            part for cell in cells for part in shown_by(cell) if "remove-cell" not in cell["tags"]
+            part
+            for cell in cells
+            for part in shown_by(cell)
+            if "remove-cell" not in cell["tags"] and not by_itself(cell["tags"])
         )
         return self.run is not None and any(part["kind"] == "other" for part in parts)
 

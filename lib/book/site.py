@@ -17,6 +17,8 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
+from lib.book.exercises import by_itself
+
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
 CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
@@ -407,6 +409,8 @@ def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
     The code of a cell that does nothing but hand the chapter what to show is not on the page at
     all; it is in every download.
     """
+    if by_itself(tags):
+        return {}
     lines, wiring = len(source.splitlines()), is_wiring(source)
     hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
     if not hidden and only_shows(source):

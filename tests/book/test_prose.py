@@ -1,9 +1,4 @@
-"""How the pages' prose reads: sentences are found as a reader finds them, and stay within bounds.
-
-A page that is not yet within the bounds stands in `CEILINGS` with what it had when it was last
-edited, percentages rounded up, words to the next fifty. A ceiling may only fall; a page that needs
-none is taken off the list.
-"""
+"""How the pages' prose reads: sentences are found as a reader finds them, within bounds."""
 
 import ast
 import functools
@@ -24,36 +19,6 @@ PAGES = pages(BOOK)
 #: and of those with more than two numbers.
 BOUNDS = {"words": 1800, "median": 16, "long": 5, "many": 5}
 
-CEILINGS: dict[str, dict[str, float]] = {
-    "interplay": {"many": 11},
-    "normalized_score": {"words": 1950, "long": 7, "many": 11},
-    "suitability": {"long": 7, "many": 6},
-    "suitability_guarantee": {"words": 2400, "long": 11, "many": 7},
-    "suitability_peers": {"long": 9, "many": 11},
-    "audit": {"words": 2200, "long": 9, "many": 9},
-    "audit_trainings": {"words": 2100, "long": 6, "many": 12},
-    "planted_faults": {"many": 6},
-    "canaries": {"words": 1950},
-    "counterfactual": {"long": 7, "many": 11},
-    "counterfactual_limits": {"words": 2150, "long": 6, "many": 9},
-    "six_lenses": {"words": 2300, "long": 15, "many": 14},
-    "sctd_map": {"long": 13, "many": 11},
-    "suitability_time": {"long": 8},
-}
-#: Words to be avoided that are still there, or are meant: a page may lose some and gain none.
-STILL: dict[str, set[str]] = {
-    "interplay": {"neighbour", "neighbours"},
-    "suitability": {"labelled", "peers", "standardised"},
-    "suitability_guarantee": {"labelled", "peers"},
-    "suitability_peers": {"labelled", "peers", "standardised"},
-    "audit": {"panel", "peer"},
-    "audit_trainings": {"neighbouring", "next come", "stands above"},
-    "planted_faults": {"stands above", "trainings"},
-    "counterfactual": {"neighbours"},
-    "six_lenses": {"labelled"},
-    "suitability_time": {"labelled"},
-}
-
 
 @functools.cache
 def measured(name: str):
@@ -69,20 +34,12 @@ def test_a_page_reads_within_the_bounds(name):
         "long": 100 * found.long,
         "many": 100 * found.many,
     }
-    most = BOUNDS | CEILINGS.get(name, {})
-    assert {k: v for k, v in has.items() if v > most[k]} == {}, f"python -m lib.book words {name}"
-
-
-def test_ceilings_are_above_the_bounds_and_of_pages():
-    assert {*CEILINGS, *STILL} <= {*PAGES}
-    for name, ceiling in CEILINGS.items():
-        assert ceiling, name
-        assert all(value > BOUNDS[key] for key, value in ceiling.items()), name
+    assert {k: v for k, v in has.items() if v > BOUNDS[k]} == {}, f"python -m lib.book words {name}"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_says_no_word_that_is_to_be_avoided(name):
-    assert {*measured(name).avoided} - STILL.get(name, set()) == set()
+    assert measured(name).avoided == ()
 
 
 @functools.cache
@@ -96,7 +53,7 @@ def not_american(text: str) -> dict[str, str]:
     return {w: british()[w] for w in re.findall(r"[a-z]+", text.lower()) if w in british()}
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in STILL])
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_spelled_as_americans_do(name):
     said = " ".join(sentences(PAGES[name].read_text(encoding="utf-8"), PAGES[name].suffix))
     assert not_american(said) == {}
