@@ -1,25 +1,23 @@
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
-# Two services classify images. During the free trial each may abstain on what it likes; the paid
-# versions always answer. Which one do you buy, if you see only the scores of the answers that the
-# services chose to give?
+# Two services may abstain in a free trial, but their paid versions must always answer. Which one do
+# you buy, if you see only the scores of the answers that they chose to give?
 #
-# **Answer.** Treat abstentions as missing data, since answers on similar images tell what was
-# withheld. In a simulated trial the doubly robust estimate is a lead of
-# {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
-# less. It needs flexible learners, and even then the interval misses the population's difference
-# more often than it says.
+# **Answer.** Treat abstentions as missing data: in a simulated trial this finds a lead of
+# {value}`counterfactual.trial_value:.3f`, with the truth in its interval, where the scores seen
+# show much less. It needs flexible learners, and even then the interval misses the population's
+# difference more often than it says.
 #
 # ```{result} miscoverage
 # ```
 #
-# Each point says how often a 95% interval misses the truth of the simulation, for three estimators
-# and three learners. Diamonds are P4's numbers; the dashed line is the 5% that are allowed.
+# A point says how often a 95% interval misses the true difference of the sample. Diamonds are P4's
+# numbers; the dashed line is the 5% that are allowed.
 #
-# **Do this.** Ask each service how likely it was to answer, input by input. Then call
+# **Do this.** Ask each service how likely it was to answer, input by input. Call
 # {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
-# diagnostics before its interval. Decide with a margin: what difference matters to you?
+# diagnostics before its interval. Decide with the margin that matters to you.
 #
 # ## What holds, and what does not
 #
@@ -32,8 +30,9 @@
 # - *Caution.* For the *population's* difference the interval errs more often than it says: with
 #   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
 # - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
-#   which the paper describes. With nuisance functions from one fresh sample it is
-#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
+#   which the paper describes. With nuisance functions from one fresh sample
+#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run
+#   come out.
 
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
@@ -74,16 +73,16 @@ chapter.note("Data: simulations.")
 # P4 {cite}`choe2023counterfactually` treats {term}`abstentions <abstention>` as *missing data* and
 # asks for the {term}`counterfactual score`: how well each service would have done, had it not been
 # allowed to abstain at all. What a service withheld on one image is estimated from what it answered
-# on similar ones, and an answer counts for more where answers are rare.
+# on similar ones. An answer counts for more where answers are rare.
 #
-# This page makes the decision, and repeats the simulations of the paper with all three estimators
-# and learners. [The next one](counterfactual_limits.py) asks how far such an estimate can be
-# trusted, and takes the method to real images whose labels are known.
+# This page makes the decision, and repeats the paper's simulations. [The next
+# one](counterfactual_limits.py) asks how far such an estimate can be trusted, and takes the method
+# to real images whose labels are known.
 #
 # ## Two services after a free trial
 #
-# In this example a point is an input with two features, and a service scores 1 where its answer is
-# right. For a point on which it abstained, there is no score. A difference of less than
+# Here a point is an input with two features, and a service scores 1 where its answer is right. For
+# a point on which it abstained there is no score. A difference of less than
 # {value}`counterfactual.margin` does not matter to us.
 
 # %%
@@ -100,7 +99,7 @@ chapter.table(
 )
 chapter.note(f"Decision: {bought.decision}. {bought.reason}")
 
-# %%
+# %% tags=["remove-input"]
 trial_truth = simulation.true_difference()
 chapter.values(margin=margin, trial_truth=trial_truth)
 seen = table.iloc[-1]
@@ -119,18 +118,20 @@ chapter.values(
 )
 
 # %% [markdown]
-# Each service abstains mostly near its own boundary. A errs as often everywhere, so that this hides
-# nothing of it; B errs most between its own boundary, near which it abstains, and the right one. So
-# the scores seen (the {term}`selective scores <selective score>`) compare two different exams. By
-# them A is ahead by {value}`counterfactual.selective_difference:.3f`, in a 95% interval from
-# {value}`counterfactual.selective_low:.3f` to {value}`counterfactual.selective_high:.3f`:
-# *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference is
-# {value}`counterfactual.trial_value:.3f`, from {value}`counterfactual.trial_low:.3f` to
-# {value}`counterfactual.trial_high:.3f`: *{value}`counterfactual.decision`*. The truth, which only
-# the simulation knows, is {value}`counterfactual.trial_truth:.3f`. (This is one draw; others may be
-# less clear.)
+# Each service abstains mostly near its own boundary. A errs as often everywhere, so this hides
+# nothing of it. B errs most between its own boundary, near which it abstains, and the right one. So
+# the scores seen (the {term}`selective scores <selective score>`) compare two different exams.
+#
+# By the scores seen A is ahead by {value}`counterfactual.selective_difference:.3f`, and the
+# decision is *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference
+# is {value}`counterfactual.trial_value:.3f`, and the decision *{value}`counterfactual.decision`*.
+# The table has both intervals. The truth, which only the simulation knows, is
+# {value}`counterfactual.trial_truth:.3f`. This is one draw; others may be less clear.
 #
 # ## What is estimated, and when it can be
+#
+# ```{drawing} p4-graph
+# ```
 #
 # A classifier abstains ($R = 1$) on an input $X$ with the {term}`propensity` $\pi(x) = P(R = 1 \mid
 # X = x)$; its score $S$ is seen where $R = 0$. The target is
@@ -139,12 +140,15 @@ chapter.values(
 # \psi = \mathrm{E}[S] , \quad\text{or for two}\quad \Delta = \psi_A - \psi_B .
 # $$ (eq-target)
 #
-# It is identified if
+# It is identified under two conditions:
 #
-# - **{term}`missing at random`**: $S$ and $R$ are independent given $X$, which holds if $X$ is all
-#   that the classifier sees and the test data are not among its training data, and
+# - **{term}`missing at random`**: $S$ and $R$ are independent given $X$. This holds if $X$ is all
+#   that the classifier sees and the test data are not among its training data.
 # - **{term}`positivity`**: $\pi(x) \le 1 - \epsilon$ for some $\epsilon > 0$. Where it never
 #   answers, nothing is known.
+#
+# The talk that we read as P4 draws the first condition as a causal graph: given $X$, the nodes $S$
+# and $R$ are d-separated. A diamond around $S$ marks it as seen only in part.
 #
 # Then $\psi = \mathrm{E}[\mu_0(X)]$ with $\mu_0(x) = \mathrm{E}[S \mid R = 0, X = x]$. With fitted
 # {term}`nuisance functions <nuisance function>` $\hat\mu_0$ and $\hat\pi$ three estimators suggest
@@ -165,18 +169,18 @@ chapter.values(
 #
 # $$
 # \mathrm{E}[\hat\psi] - \psi = \mathrm{E}\Bigl[ \frac{\pi(X) - \hat\pi(X)}{1 - \hat\pi(X)}\,
-#   \bigl(\hat\mu_0(X) - \mu_0(X)\bigr) \Bigr] :
+#   \bigl(\hat\mu_0(X) - \mu_0(X)\bigr) \Bigr] .
 # $$ (eq-dr-bias)
 #
-# it vanishes if one of the two is right, and is small if both are nearly so. Both are fitted on one
-# half of the data and used on the other, and vice versa ({term}`cross-fitting`); an interval
+# It vanishes if one of the two is right, and is small if both are nearly so. Both are fitted on one
+# half of the data and used on the other, and vice versa ({term}`cross-fitting`). An interval
 # follows from the variance of the influence values. Propensities above $1 - \epsilon$ count as
 # that.
 #
 # ## Experiment 1: do the intervals hold the truth?
 #
 # Inputs are uniform on the unit square, and labels are $1[x_0 + x_1 \ge 1]$ with 15% of them
-# flipped. A has the right boundary, B a curve; each abstains with probability 0.8 near its own
+# flipped. A has the right boundary, B a curve. Each abstains with probability 0.8 near its own
 # boundary and 0.2 elsewhere.
 
 # %%
@@ -189,11 +193,11 @@ chapter.figure(
 
 # %% [markdown]
 # Three learners fit $\pi$ and $\mu_0$: linear models, random forests, and the {term}`super
-# learner`, a stack of logistic (or ridge) regression, 5 nearest neighbours, a kernel support vector
-# machine and a random forest. As in P4, an interval misses if it does not hold the difference of
-# the two mean scores *on the same points*, had nobody abstained.
+# learner`. The last stacks logistic (or ridge) regression, 5 nearest neighbors, a kernel support
+# vector machine and a random forest. As in P4, an interval misses if it does not hold the
+# difference of the two mean scores *on the same points*, had nobody abstained.
 
-# %%
+# %% tags=["remove-input"]
 counts = {"linear": linear_repetitions, "forest": forest_repetitions, "super": super_repetitions}
 first = simulation.run_cells(simulation.cells_of_experiment_1(counts, points, seed=seed))
 reported = chapter.reported("P4, experiment 1")
@@ -271,28 +275,33 @@ else:
     chapter.not_run(["P4-E1-half"], "the super learner is not run")
 
 # %% [markdown]
-# {value}`counterfactual.agreeing` of the nine rates are within three standard errors of the
-# paper's (which from fewer than 200 repetitions decides nothing), and
-# {value}`counterfactual.agreeing_widths` of the nine widths within 0.003. Linear
-# models are wrong for both functions, so that the doubly robust interval, too, is in the wrong
-# place (bias {value}`counterfactual.linear_bias:.3f`) and misses in
-# {value}`counterfactual.linear_dr:.3f` of the repetitions; with forests in
-# {value}`counterfactual.forest_dr:.3f`. Against the *population's* difference, for which the
-# interval is built, these miss in
-# {value}`counterfactual.forest_dr_population:.3f`: the estimates spread by
-# {value}`counterfactual.forest_dr_spread:.4f`, the mean standard error is
-# {value}`counterfactual.forest_dr_error:.4f` (and the bias
-# {value}`counterfactual.forest_dr_bias:.4f`). The sample's difference, which P4 counts against, is
+# Of the nine rates {value}`counterfactual.agreeing` are within three standard errors of the
+# paper's. (From fewer than 200 repetitions that decides nothing.) Of the nine widths
+# {value}`counterfactual.agreeing_widths` are within 0.003.
+#
+# Linear models are wrong for both functions. So the doubly robust interval, too, is in the wrong
+# place, with a bias of {value}`counterfactual.linear_bias:.3f`. It misses in
+# {value}`counterfactual.linear_dr:.3f` of the repetitions, and with forests in
+# {value}`counterfactual.forest_dr:.3f`.
+#
+# The interval is built for the *population's* difference. With forests it misses that one in
+# {value}`counterfactual.forest_dr_population:.3f` of the repetitions. For the estimates spread by
+# {value}`counterfactual.forest_dr_spread:.4f`, beside a mean standard error of
+# {value}`counterfactual.forest_dr_error:.4f`. (Their bias is
+# {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 counts against, is
 # the easier target.
 #
-# **Where IPW differs.** With cross-fitting the weights of one half err in the opposite direction to
-# those of the other, and the errors cancel: IPW then varies *less* than its standard error says.
-# The authors' public code cross-fits, too, and gives rates near ours: .963 (linear) and .040
-# (forest), where .756 and .138 are printed. With linear models and forests, rates nearer to the
-# printed ones come out if the functions are learned from *fresh* data; with the super learner these
-# overshoot. Below, first those of each half from a fresh sample of the size of the other half, then
-# those of all points from one fresh sample that is as large as the one evaluated, as if the
-# functions had been trained beforehand:
+# ### Where IPW differs from the paper
+#
+# With cross-fitting the weights of one half err in the opposite direction to those of the other.
+# The errors cancel, so that IPW varies *less* than its standard error says. The authors' public
+# code cross-fits, too, and its rates are near ours: .963 (linear) and .040 (forest). Printed are
+# .756 and .138.
+#
+# With linear models and forests, rates nearer to the printed ones come out if the functions are
+# learned from *fresh* data. With the super learner these overshoot. The first table below has a
+# fresh sample for each half, of the size of the other half. The second has one fresh sample for all
+# points, as large as theirs, as if the functions had been trained beforehand.
 
 # %%
 fresh = dict.fromkeys(independent_learners, independent_repetitions)
@@ -307,7 +316,7 @@ chapter.table(
 )
 fresh_reported = chapter.reported("P4, experiment 1, fresh samples")
 
-# %%
+# %% tags=["remove-input"]
 fresh_cells = chapter.check_cells(
     "P4, experiment 1, fresh samples",
     evidence.counted(studies.claims_of_cells(apart, fresh_reported, "P4-F1-")),
@@ -364,27 +373,30 @@ chapter.values(
 )
 
 # %% [markdown]
-# With {value}`counterfactual.apart_learner` learners IPW now misses in
-# {value}`counterfactual.apart_ipw:.3f` (fresh halves) and {value}`counterfactual.whole_ipw:.3f`
-# (one fresh sample) of the repetitions instead of {value}`counterfactual.cross_ipw:.3f`, where P4
-# prints {value}`counterfactual.printed_ipw:.3f`; with fresh halves its estimates spread by
-# {value}`counterfactual.apart_spread:.3f` instead of {value}`counterfactual.cross_spread:.3f`. Of
-# the cells that were run {value}`counterfactual.fresh_agreeing` of
-# {value}`counterfactual.fresh_run` agree with fresh halves, and
-# {value}`counterfactual.whole_agreeing` of {value}`counterfactual.whole_run` with one fresh sample.
-# We do not know that this is what was done: the authors' public code cross-fits.
+# Take the first learner of the tables ({value}`counterfactual.apart_learner`). Cross-fitted, IPW
+# misses in {value}`counterfactual.cross_ipw:.3f` of the repetitions, where P4 prints
+# {value}`counterfactual.printed_ipw:.3f`. With fresh halves it misses in
+# {value}`counterfactual.apart_ipw:.3f`, with one fresh sample in
+# {value}`counterfactual.whole_ipw:.3f`. With fresh halves its estimates spread by
+# {value}`counterfactual.apart_spread:.3f` instead of {value}`counterfactual.cross_spread:.3f`.
 #
-# The doubly robust estimate is not indifferent to it either. With
-# {value}`counterfactual.last_learner` learners it spreads by {value}`counterfactual.last_cross:.4f`
-# cross-fitted and by {value}`counterfactual.last_apart:.4f` with fresh samples, and misses the
-# population's difference in {value}`counterfactual.last_cross_misses:.3f` and
-# {value}`counterfactual.last_apart_misses:.3f` of the repetitions.
+# Of the cells that were run, {value}`counterfactual.fresh_agreeing` of
+# {value}`counterfactual.fresh_run` agree with the paper by fresh halves. By one fresh sample it is
+# {value}`counterfactual.whole_agreeing` of {value}`counterfactual.whole_run`. We do not know that
+# this is what was done: the authors' public code cross-fits.
+#
+# The doubly robust estimate is not indifferent to it either. Take the last learner
+# ({value}`counterfactual.last_learner`). Cross-fitted the estimate spreads by
+# {value}`counterfactual.last_cross:.4f`, with fresh halves by
+# {value}`counterfactual.last_apart:.4f`. Cross-fitted it misses the population's difference in
+# {value}`counterfactual.last_cross_misses:.3f` of the repetitions, with fresh halves in
+# {value}`counterfactual.last_apart_misses:.3f`.
 #
 # ### How near to the least variance
 #
-# No estimator that assumes no more than P4 does varies less, in the limit, than the true
-# influence values do: that is the {term}`efficiency bound`. The theorem says that the doubly robust
-# estimate reaches it.
+# No estimator that assumes no more than P4 does varies less, in the limit, than the true influence
+# values do. That is the {term}`efficiency bound`. The theorem says that the doubly robust estimate
+# reaches it.
 
 # %%
 least_variance = stress.bound_of_experiment()
@@ -414,17 +426,20 @@ chapter.values(
 )
 
 # %% [markdown]
-# In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by the
-# number of points. With forests the doubly robust estimate varies
-# {value}`counterfactual.bound_forest:.2f` times as much, and IPW
-# {value}`counterfactual.bound_ipw:.2f` times; with the super learner it is at the bound, within
-# error (table). Less than the bound is no merit: linear models
-# vary less about a wrong place, see the last column. (If scores and abstentions of A and B are
-# *jointly* independent given $X$, less is possible: [mixed estimation](counterfactual_limits.py).)
+# In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by the number of
+# points. With forests the doubly robust estimate varies {value}`counterfactual.bound_forest:.2f`
+# times as much, and IPW {value}`counterfactual.bound_ipw:.2f` times. With the super learner it is
+# at the bound, within error (table). Less than the bound is no merit: linear models vary less about
+# a wrong place (last column).
 #
-# ### Less and less overlap
+# ```{margin}
+# **Less is possible** if scores and abstentions of A and B are *jointly* independent given $X$:
+# [mixed estimation](counterfactual_limits.py).
+# ```
 #
-# One draw, with forests, for every level of positivity: what happens to the intervals?
+# ### Less overlap, wider intervals
+#
+# One draw, with forests, for every level of positivity:
 
 # %% tags=["hide-input"]
 levels = simulation.over_levels([0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5], seed=seed)
@@ -452,10 +467,10 @@ chapter.figure(
 # %% [markdown]
 # ## Experiment 2: power
 #
-# B is now A with its boundary shifted by $\mu$, so that the true difference is $0.7\,(\mu - \mu^2 /
-# 2)$. The test rejects "no difference" where the doubly robust interval does not hold zero.
+# B is now A with its boundary shifted by $\mu$, so the true difference is $0.7\,(\mu - \mu^2 / 2)$.
+# The test rejects "no difference" where the doubly robust interval does not hold zero.
 
-# %%
+# %% tags=["remove-input"]
 moved = {"experiment": "shifted", "shifts": power_shifts, "seed": seed}
 second = simulation.run_cells(
     {n: simulation.repetitions(n, power_learner, power_repetitions, **moved) for n in power_sizes}
@@ -513,22 +528,25 @@ chapter.values(
 )
 
 # %% [markdown]
-# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject. Intervals miss most
-# at a shift of 0.2, where an edge of B's propensity falls on an edge of its score: [the next
-# page](counterfactual_limits.py) shows why.
+# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject, where 5% are
+# allowed. Intervals miss most at a shift of 0.2, where an edge of B's propensity falls on an edge
+# of its score. [The next page](counterfactual_limits.py) shows why.
 #
 # With the super learner, as in P4, {value}`counterfactual@standard.super.false_alarms:.3f` of the
-# tests without a shift reject, and of shifts of {value}`counterfactual@standard.super.least_shift`
-# {value}`counterfactual@standard.super.found_least:.0%` are found with
-# {value}`counterfactual@standard.super.most_points:,` points. But at the shift of 0.2 its intervals
-# miss more often than those of forests, and the more often the more points there are, up to
-# {value}`counterfactual@standard.super.missed_most:.0%`: presumably it smooths edges, and that
-# error does not vanish as fast as the intervals narrow.
+# tests without a shift reject. The smallest shift is
+# {value}`counterfactual@standard.super.least_shift`. It is found in
+# {value}`counterfactual@standard.super.found_least:.0%` of the repetitions with
+# {value}`counterfactual@standard.super.most_points:,` points.
+#
+# But at the shift of 0.2 the super learner's intervals miss more often than those of forests, and
+# the more often the more points there are. At worst
+# {value}`counterfactual@standard.super.missed_most:.0%` of them miss. Presumably it smooths edges,
+# and that error does not vanish as fast as the intervals narrow.
 #
 # ## Positivity
 #
-# The same as in experiment 1, at several levels of $\epsilon$: the less often a classifier answers
-# near its boundary, the less is known there.
+# This is experiment 1 at several levels of $\epsilon$. The less often a classifier answers near its
+# boundary, the less is known there.
 
 # %%
 how = positivity_learner, positivity_repetitions
@@ -556,22 +574,21 @@ chapter.values(
 
 # %% [markdown]
 # At $\epsilon = $ {value}`counterfactual.least_epsilon` the doubly robust interval misses in
-# {value}`counterfactual.least_miscoverage:.3f` of the repetitions, and it is
-# {value}`counterfactual.least_width:.3f` wide, against {value}`counterfactual.most_width:.3f` at
-# $\epsilon = $ {value}`counterfactual.most_epsilon`. With the super learner it misses in
-# {value}`counterfactual@standard.super.least_miscoverage:.3f`. (The clipping level is the true
-# $\epsilon$, which nobody tells an evaluator.)
+# {value}`counterfactual.least_miscoverage:.3f` of the repetitions. With the super learner it misses
+# in {value}`counterfactual@standard.super.least_miscoverage:.3f`. The interval is
+# {value}`counterfactual.least_width:.3f` wide there. At $\epsilon = $
+# {value}`counterfactual.most_epsilon` it is {value}`counterfactual.most_width:.3f` wide.
+#
+# ```{margin}
+# **The clipping level** here is the true $\epsilon$, which nobody tells an evaluator.
+# ```
 
 # %% [markdown]
 # ## What is new here
 #
-# - Where the paper's rates may come from: with nuisance functions from one fresh sample
-#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` cells that were
-#   run agree with the paper, as many as with fresh halves; with cross-fitting
-#   {value}`counterfactual.agreeing` of nine. No way gives the super learner's rate of IPW.
-# - The intervals are held against the *population's* difference, too, which they are built for:
-#   with forests they miss it in {value}`counterfactual.forest_dr_population:.3f` of the
-#   repetitions, the sample's in {value}`counterfactual.forest_dr:.3f`.
+# - Where the paper's rates may come from: nuisance functions from fresh data instead of
+#   cross-fitting. No way gives the super learner's rate of IPW.
+# - The intervals are held against the *population's* difference, too, which they are built for.
 #
 # ## What the paper leaves open
 #

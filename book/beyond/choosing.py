@@ -2,12 +2,11 @@
 # # The price of choosing
 #
 # A team tries three learning rates, publishes the best model, and states the $\epsilon$ of a single
-# training. But all three training runs read the private data. What does an honest search cost?
+# training run. What does an honest search cost, when all three runs read the private data?
 #
-# **Answer.** What is published is the best of several trials, so all of them count. Whoever claims
-# the smallest budget and leaves the search out can prove no less than
-# $\epsilon = $ {value}`choosing.really:.2f`. Counting costs little accuracy as long as the list is
-# short.
+# **Answer.** All trials count: whoever claims the smallest budget and leaves the search out can
+# prove no less than $\epsilon = $ {value}`choosing.really:.2f`. Counting them costs little accuracy
+# as long as the list is short.
 #
 # ```{result} accuracy
 # ```
@@ -123,7 +122,7 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # $K$ must stay secret: who knows that there were many trials knows more than is proven. In the
 # figure each trial spends the smallest of the budgets.
 
-# %%
+# %% tags=["remove-input"]
 table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
 
 # %%
@@ -147,7 +146,7 @@ chapter.values(
 # %% [markdown]
 # Take trials that spend $\epsilon = $ {value}`choosing.least:g` each. Eight of them cost
 # {value}`choosing.counted_8:.2f` if all are counted. If their number is logarithmic with mean
-# eight, they cost {value}`choosing.random_8:.2f`. With a mean of 64 it is
+# eight, they cost {value}`choosing.random_8:.2f`. With a mean of sixty-four it is
 # {value}`choosing.random_64:.2f` in place of {value}`choosing.counted_64:.2f`.
 #
 # A random number pays for long lists of settings. For two or three settings counting costs less,
@@ -160,7 +159,7 @@ chapter.values(
 # list and searches nothing. One counts every trial, and one draws their number. Each search is made
 # anew several times, with other noise.
 
-# %%
+# %% tags=["remove-input"]
 found = studies.run_choosing(settings)
 results = studies.summary(settings, found)
 
@@ -187,7 +186,7 @@ chapter.table(
     },
 )
 
-# %%
+# %% tags=["remove-input"]
 changes = studies.changes(results)
 
 # %%

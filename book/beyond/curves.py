@@ -2,12 +2,12 @@
 # # What is proven, and what attacks reach
 #
 # "$\epsilon = 8$" is one number about one corner: attacks that hardly ever raise a false alarm. A
-# training's accountant has proven far more. How near do attacks come to all that is proven, at
-# every rate of false alarms?
+# training's accountant proves far more: how near do attacks come to all of it?
 #
-# **Answer.** It depends on what is private. Labels that were memorized have nothing but their
-# noise: an attack finds {value}`curves.label_tpr:.0%` of the records there, and no difference from
-# the proven curve can be told. Examples keep a distance, but that says nothing of a better attack.
+# **Answer.** It depends on what is private: where labels were memorized, an attack finds
+# {value}`curves.label_tpr:.0%` of the records, and no difference from the proven curve can be told.
+# Such labels have nothing but their noise. Examples keep a distance, but that says nothing of a
+# better attack.
 #
 # ```{result} curves
 # ```
@@ -196,13 +196,13 @@ on_labels = TrainingConfig(
 response = RandomizedResponse(label_epsilon)
 label_job = studies.label_job(on_labels, label_data, response, label_models, seed=seed)
 
-# %%
+# %% tags=["remove-input"]
 audited = studies.examples(settings[1:], level)  # those that are private
 hard = studies.hard_case(SanityCheck(delta=delta), hard_models, level, seed)
 labelled = studies.labels(label_job, level)
 channels = [*audited, hard, labelled]
 
-# %%
+# %% tags=["remove-input"]
 listed = rows_of(
     private=private,
     private_points=private_points,
@@ -212,7 +212,7 @@ listed = rows_of(
     private_deltas=private_deltas,
 )
 
-# %%
+# %% tags=["remove-input"]
 others = [
     studies.PrivateTraining(*row).attacked(private_models, level, seed + number)
     for number, row in enumerate(listed, 1)
@@ -287,7 +287,7 @@ chapter.values(
 # are known well; those of the corner, at small $\delta$, are rare. Simulated audits
 # of {value}`curves.models:,d` models of Gaussian mechanisms with too little noise show it:
 
-# %%
+# %% tags=["remove-input"]
 power = stored_table(
     studies.power_study,
     1.0, delta, sorted({1.0, *factors}), hard_models // 2 * 2, repetitions, level=level, seed=seed,
@@ -399,7 +399,7 @@ chapter.table(
 # - *All thresholds on the frontier*, with Bonferroni's correction for their number:
 #   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds. Its bound is smaller for it, on
 #   the same scores. But the scores decide which are on the frontier, and to pay for these alone
-#   does not keep the level: a test simulates mechanisms where such a bound is above the truth more
+#   does not keep the level. A test simulates mechanisms where such a bound is above the truth more
 #   often than it says.
 # - *One run*, also for Gaussian curves: {py:obj}`lib.audit.one_run_epsilon`.
 # - *Quantiles of a bootstrap, estimates from raw counts*: not offered. A test counts how often they

@@ -2,12 +2,11 @@
 # # The gap to the bound, taken apart
 #
 # A radiologist keeps the scans that she is sure of, and some of those turn out wrong. Was she sure
-# where she should not have been, or is the report that judges her wrong? And does privacy make a
-# model worse at knowing what it does not know?
+# where she should not have been, or is the report that judges her wrong?
 #
-# **Answer.** Noise in the labels looks like bad ranking, since no order can foresee a flipped
-# label. At the smallest budget this noise alone makes a gap of {value}`gap.noise:.3f`. The split
-# needs to know how often each label is right; taken at their word, labels blame the model.
+# **Answer.** Noise in the labels looks like bad ranking: at the smallest budget it alone makes a
+# gap of {value}`gap.noise:.3f`, since no order can foresee a flipped label. The split needs to know
+# how often each label is right. Taken at their word, labels blame the model.
 #
 # ```{result} terms
 # ```
@@ -101,7 +100,7 @@ settings = studies.GapStudy(
     seed=seed,
 )
 
-# %%
+# %% tags=["remove-input"]
 judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of them flipped"
 chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 
@@ -111,7 +110,8 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # Suppose one knows, for each point, the probability that its label will agree with the prediction.
 # Sorted by it, points are in the best order that anything can have. What is left between that order
 # and the bound is noise in the labels; what lies between that order and the one in use is ranking.
-# Labels that are flipped on purpose make that probability known.
+# Labels that are flipped on purpose make that probability known. The same split says whether
+# privacy makes a model worse at knowing what it does not know.
 #
 # ## Four terms
 #
@@ -146,10 +146,10 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # The score is the largest softmax probability, recalibrated by temperature scaling
 # {cite}`guo2017calibration` on the other half of the points.
 
-# %%
+# %% tags=["remove-input"]
 clean_labels, logits = studies.train(settings)
 
-# %%
+# %% tags=["remove-input"]
 found = stored_table(studies.take_apart, settings, clean_labels, logits)
 seeds = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
 means = seeds.mean().join(seeds["total"].sem().rename("total se")).reset_index()
@@ -174,7 +174,7 @@ chapter.table(
     dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
 
-# %%
+# %% tags=["remove-input"]
 clean, noisy = (means[means["labels"] == name].set_index("epsilon") for name in ("clean", "noisy"))
 strict, free = min(epsilons), math.inf
 room = clean["total"] / clean["NAURC, wrong"]  # the gap of a random order

@@ -1,13 +1,12 @@
 # %% [markdown]
 # # A promise under privacy
 #
-# A clinic promises its users: where the model answers, at least nine of ten answers are right. The
-# threshold behind that promise was chosen on labeled patients, and the usual recipe publishes the
-# score of one of them. Can the promise be kept and the patients be protected, too?
+# A clinic promises its users: where the model answers, at least nine of ten answers are right. Can
+# that promise be kept, and the patients be protected on whom its threshold was chosen?
 #
-# **Answer.** It can. The noise that hides a patient has a known distribution, so the test allows
-# for it exactly. The private promise was broken in at most {value}`promise.broken:.1%` of the draws
-# of any size and budget. With few points privacy costs coverage.
+# **Answer.** It can: the private promise was broken in at most {value}`promise.broken:.1%` of the
+# draws of any size and budget. The noise that hides a patient has a known distribution, so the test
+# allows for it exactly. With few points privacy costs coverage.
 #
 # ```{result} coverage
 # ```
@@ -102,7 +101,8 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # %% [markdown]
 # ## The idea
 #
-# Thresholds are listed before anyone looks at the data. They are tried one after the other, and
+# The usual recipe publishes, as its threshold, the score of one of the labeled patients. Here
+# thresholds are listed before anyone looks at the data. They are tried one after the other, and
 # each passes if it has clearly fewer errors than the promise allows. Noise hides whether one
 # patient took part. Nothing but the first threshold that passes is ever told, so one budget pays
 # for the whole list.
@@ -135,10 +135,10 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # whose accuracy above any threshold is known. Validation data of several sizes are drawn from it
 # again and again, and each time a threshold is chosen.
 
-# %%
+# %% tags=["remove-input"]
 trained = studies.train(settings)
 
-# %%
+# %% tags=["remove-input"]
 found = stored_table(studies.evaluate, settings, trained.correct, trained.score)
 best = coverage_at_accuracy(trained.correct, trained.score, target)
 
@@ -163,7 +163,7 @@ chapter.table(
     dict.fromkeys(("coverage", "none", "broken"), ".3f"),
 )
 
-# %%
+# %% tags=["remove-input"]
 cells = found.set_index(["way", "n", "epsilon"])
 free = found[found["way"] == "not private"].set_index("n")["coverage"]
 private = cells["coverage"]["private"]
@@ -216,7 +216,7 @@ chapter.values(
 # other records, as the promise needs some that the model has not seen. Then losses add up
 # ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
 
-# %%
+# %% tags=["remove-input"]
 together = stored_table(studies.compositions, trained, settings.budgets)
 
 # %%
@@ -227,7 +227,7 @@ chapter.table(
     dict.fromkeys(("model", "no one in both", "same people", "sum"), ".2f") | {"threshold": "g"},
 )
 
-# %%
+# %% tags=["remove-input"]
 joint = together.set_index("threshold").loc[spoken]
 chapter.values(model_alone=joint["model"], same_people=joint["same people"], added=joint["sum"])
 

@@ -1,14 +1,13 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services label satellite images, year after year, and both may refuse. You look at their
-# scores whenever you like, and want to keep the better one as soon as you are sure. When may you
-# stop?
+# Two services label satellite images, year after year, and both may refuse. If you look at their
+# scores whenever you like, when may you stop and keep the better one?
 #
-# **Answer.** As soon as an interval that holds at *every* time excludes zero. An interval for one
-# fixed time, looked at again and again, misses the truth at some time in
-# {value}`refusals.fixed:.0%` of simulated streams. The exact interval needs the probabilities by
-# which the services refuse, and is wide where answers are rare.
+# **Answer.** As soon as an interval that holds at *every* time excludes zero. One for a fixed time,
+# looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%` of
+# simulated streams. The exact interval needs the probabilities by which the services refuse, and is
+# wide where answers are rare.
 #
 # ```{result} stream
 # ```
@@ -127,7 +126,7 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # it is sure, and seldom elsewhere, but never with a probability below
 # {value}`refusals.least:g`.
 
-# %%
+# %% tags=["remove-input"]
 rng = np.random.default_rng(seed)
 stream = (
     studies.satellite_images(stream_points, rng)
@@ -190,7 +189,7 @@ chapter.values(
 # Guesses are refitted while points come, and know none of the later ones. Two settings are meant
 # to hurt: few points, and answers that are rare in places.
 
-# %%
+# %% tags=["remove-input"]
 settings = [(points, start, floor), (few_points, few_start, floor), (points, start, rare)]
 found = stored_table(studies.monitoring, settings, learner, streams, fitted, seed=seed)
 ends = found.groupby([*studies.KINDS, "way"], sort=False).tail(1).reset_index(drop=True)
@@ -274,7 +273,7 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # neither might refuse? The intervals of the groups hold all together, if sentences are independent
 # of each other.
 
-# %%
+# %% tags=["remove-input"]
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
 overall, by_group = studies.compare(texts, "forest", seed=seed)
 
@@ -319,9 +318,9 @@ chapter.values(
 # %% [markdown]
 # By what they answered the two differ by {value}`refusals.text_selective:+.3f`. Had both always
 # answered, the difference would be {value}`refusals.text_truth:+.3f`. The estimate of it is
-# {value}`refusals.text_estimate:+.3f`, with an interval of [{value}`refusals.text_low:.3f`,
+# {value}`refusals.text_estimate:+.3f`. Its interval is [{value}`refusals.text_low:.3f`,
 # {value}`refusals.text_high:.3f`]. In {value}`refusals.groups_apart` of {value}`refusals.groups`
-# groups the better one can be told, with 95% confidence for all groups together. The intervals of
+# groups the better one can be told. The 95% confidence is for all groups together. The intervals of
 # {value}`refusals.groups_held` groups hold the truth.
 #
 # ## The program of Choe and Ramdas

@@ -209,7 +209,7 @@ class Page:
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(of.values())}."
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
         if any(claim.reach for claim in claims):
-            said += " Bars are 95% intervals over trainings; the paper's follow from its ± (sd)."
+            said += " Bars are 95% intervals over training runs; the paper's are from its ± (sd)."
         svg, wide = svg_pair(figure, name)
         return figure_html(svg, name, alt, said, wide=wide) + table
 
@@ -278,7 +278,7 @@ class Page:
             f"commit {run['commit'][:7]}" if run.get("commit") else "",
             run["finished"][:10],
             f"{duration_text(run['seconds'])} on {machine['cores']} cores of "
-            f"{machine['processor']}, stored trainings not counted",
+            f"{machine['processor']}, stored training runs not counted",
         ]
         said = f"This page shows {'' if self.run is None else 'the '}{self.name}: "
         said += f"{', '.join(filter(None, facts))}. "

@@ -206,7 +206,7 @@ def light_svg(svg: str) -> str:
     """An SVG that looks the same: coordinates to a hundredth of a point, and nothing said twice.
 
     matplotlib writes coordinates to a millionth of a point, points of a curve that lie on the line
-    between their neighbours (here: to a fortieth of a point), a style at each of a hundred equal
+    between their neighbors (here: to a fortieth of a point), a style at each of a hundred equal
     markers, names of groups, comments, line breaks and who made it.
     """
     svg = _HEAD.sub("", svg).replace("xlink:href=", "href=")
