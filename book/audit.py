@@ -570,8 +570,7 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 from lib.audit import AttackCounts, epsilon_interval
@@ -582,8 +581,7 @@ for method in ("bayesian", "jeffreys", "clopper-pearson"):
     print(f"{method}: epsilon from {low:.2f} to {high:.2f}")
 
 # %% [markdown]
-# 1. Four times the trials, the same error rates: by what factor does each interval shrink? And a
-#    hundred times?
+# 1. Four times the trials, the same error rates: by what factor does each interval shrink?
 #
 #    :::{dropdown} Solution
 #    Both shrink as one over the root of the number of trials: four times the trials halve the
@@ -601,8 +599,7 @@ for times in (1, 4, 100):
         print(f"{200 * times:>6,} trials, {method}: width {high - low:.2f}")
 
 # %% [markdown]
-# 2. An attack guesses like a coin. At which $\delta$ does the posterior put half of its mass at
-#    $\epsilon = 0$?
+# 2. A coin attacks. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$?
 #
 #    :::{dropdown} Solution
 #    With a tiny $\delta$ the privacy region of $\epsilon = 0$ is a line, which has no mass. It is a
@@ -636,7 +633,7 @@ for trials in (100, 1_000, 10_000, 100_000):
     print(f"{trials:>7,} trials: at most {bound:.1f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/audit.py out.ipynb -f params/quick/audit.yml -p delta 0.01
 # ```

@@ -717,7 +717,7 @@ for guesses, right in ((1000, 600), (200, 160), (50, 48)):
     print(f"{right} of {guesses} guesses right: at least {bound:.2f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/audit_trainings.py out.ipynb -f params/quick/audit_trainings.yml -p canaries 50
 # ```

@@ -671,8 +671,7 @@ chapter.settle(
 #
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 import numpy as np
@@ -684,8 +683,7 @@ guesses = Guesses(made=np.ones(1000, bool), correct=right, options=2)
 print(f"epsilon is at least {guesses.lower_bound(level=0.95):.2f}")
 
 # %% [markdown]
-# 1. Insert more canaries, at the same rate of right guesses. Does the interval move, or only
-#    narrow?
+# 1. More canaries, the same rate of right guesses: does the interval move?
 #
 #    :::{dropdown} Solution
 #    Its middle stays at the log-odds of the rate, and it narrows as one over the root of the
@@ -704,8 +702,7 @@ for n in (20, 200, 2000, 20_000):
     print(f"{n:>6,} canaries: from {low:.2f} to {high:.2f}")
 
 # %% [markdown]
-# 2. All guesses are right. How large can the bound be? Does it matter among how many labels they
-#    choose?
+# 2. All guesses are right. How large is the bound?
 #
 #    :::{dropdown} Solution
 #    It grows with the logarithm of the number, as in any audit. A right guess among nine equally
@@ -724,8 +721,7 @@ for n in (20, 200, 2000):
     print(f"{n:>5,} right guesses: {bounds[0]:.1f} of two labels, {bounds[1]:.1f} of nine")
 
 # %% [markdown]
-# 3. Randomized response at $\epsilon = 3$: which fraction of the labels is kept with 2, 10 and 100
-#    classes?
+# 3. Randomized response: how many labels are kept with more classes?
 #
 #    :::{dropdown} Solution
 #    The true label has $e^\epsilon$ times the chance of each other one,
@@ -745,7 +741,7 @@ for classes in (2, 10, 100):
     print(f"{classes} classes: {np.mean(told == labels):.0%} of the labels are kept")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p canaries 20
 # ```

@@ -601,8 +601,7 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 import numpy as np
@@ -679,7 +678,7 @@ for name, outcome, chance in (("model", 0.7, 0.9 - 0.8 * x), ("propensities", x,
         print(f"wrong {name}, {kind}: {estimate_from_nuisances(known, estimator=kind).value:.2f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/counterfactual.py out.ipynb -f params/quick/counterfactual.yml \
 #     -p power_learner linear

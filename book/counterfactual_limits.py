@@ -700,7 +700,7 @@ for way in (counterfactual_difference, mixed_difference):
     print(way.__name__, f"{way(x, a, r, b, s, learner='linear', rng=1).stderr:.4f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/counterfactual_limits.py out.ipynb -f params/quick/counterfactual_limits.yml \
 #     -p points 300

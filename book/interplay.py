@@ -593,8 +593,7 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 import numpy as np
@@ -667,7 +666,7 @@ for k in (1.0, 3.0, 10.0):
     print(f"k = {k:g}:", (sctd(labels, k) + 0.0).round(3).tolist())
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/interplay.py out.ipynb -f params/quick/interplay.yml -p checkpoint_every 1
 # ```

@@ -618,8 +618,7 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 import numpy as np
@@ -690,7 +689,7 @@ for much in (0.1, 0.3, 1.0):
     print(f"noise {much:g}: about {round(n, -1):,.0f} points")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
 #     -y '{"rates": [0.1], "free_rates": [0.1]}'

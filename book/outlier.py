@@ -212,7 +212,7 @@ for records in (1, 2, 5, 10):
     print(f"{records} records: epsilon {group_guarantee(ledger, 1e-5, records):.2f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/outlier.py out.ipynb -f params/quick/outlier.yml -p outlier_clipping_norm 1.0
 # ```

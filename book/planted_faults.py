@@ -243,7 +243,7 @@ for claim in (1.0, 3.0, 8.0):
     print(f"claim {claim:g}: {trials_needed(claim, 1e-5):,} models, and an attack without an error")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/planted_faults.py out.ipynb -f params/quick/planted_faults.yml -p canaries 400
 # ```

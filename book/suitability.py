@@ -663,8 +663,7 @@ if len(partition_seeds) > 1:
 # %% [markdown]
 # ## Exercises
 #
-# *Try it.* This cell needs only `lib`. Copy it, or open the page by its rocket, and change a
-# number.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
 
 # %% tags=["try-it"]
 import numpy as np
@@ -731,7 +730,7 @@ for alpha in (0.05, 0.001):  # true drop 0.06 and margin 0.05, but the estimates
     print(f"level {alpha:g}:", ", ".join(f"{chance:.2f}" for chance in found))
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/suitability.py out.ipynb -f params/quick/suitability.yml -p margin 0.01
 # ```

@@ -837,7 +837,7 @@ for kind in ("pocock", "obrien-fleming"):
     print(f"{kind}: {design.critical.round(2).tolist()}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/suitability_guarantee.py out.ipynb -f params/quick/suitability_guarantee.yml \
 #     -p cheat_margin 0.05

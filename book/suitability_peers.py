@@ -707,7 +707,7 @@ decision = fitted.decide(signal[1000:2000], signal[2000:])
 print(decision.suitable, f"{tipping_point(decision):.3f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/suitability_peers.py out.ipynb -f params/quick/suitability_peers.yml \
 #     -p margin 0.01

@@ -445,7 +445,7 @@ for sigma in (0.7, 1.5, 6.0):
     print(f"noise {sigma:g}: RDP {rdp:.2f}, PLD {pld:.2f}, saved {1 - pld / rdp:.0%}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/training.py out.ipynb -f params/quick/training.yml -p clipping_norm 0.1
 # ```

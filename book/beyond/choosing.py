@@ -315,7 +315,7 @@ for steps in (125, 1000, 8000):
     print(f"{steps:>5,} steps: one training {one.epsilon(1e-5):.2f}, the search {drawn:.2f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
 # ```

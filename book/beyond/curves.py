@@ -464,7 +464,7 @@ for mu in (0.5, 1.0, 2.0):
     print(f"mu {mu:g}: found at false positive rates 50%, 10%, 1%:", *found)
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_epsilon 0.5
 # ```

@@ -366,7 +366,7 @@ for accuracy in (0.7, 0.8, 0.9, 0.95):
     print(f"accuracy {accuracy:g}: a random order has {random_order_score(accuracy):.3f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
 # ```

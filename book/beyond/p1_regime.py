@@ -310,7 +310,7 @@ for batch in (128, 1024, 8192):
     print(f"batch {batch:>5,}: noise of the mean gradient {sigma / batch:.5f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/p1_regime.py out.ipynb -f params/quick/p1_regime.yml -p steps 100
 # ```

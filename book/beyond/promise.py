@@ -305,7 +305,7 @@ for threshold in (0.1, 1.0, 3.0):
     print(f"{alone:.2f} and {threshold:g}: {both:.2f} together")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/promise.py out.ipynb -f params/quick/promise.yml -p level 0.5
 # ```

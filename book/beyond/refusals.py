@@ -402,7 +402,7 @@ for n in (1000, 10_000):
     print(f"{n:>6,} points: {width / (2 * 1.96 / n**0.5):.2f} times the width of one look")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
 # ```

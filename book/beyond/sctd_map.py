@@ -497,7 +497,7 @@ for batch in (64, 256, 1024):
     print(f"batch {batch:>5,}: noise of a mean gradient {sigma / batch:.4f}")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml -p checkpoints 10
 # ```

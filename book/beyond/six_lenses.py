@@ -704,7 +704,7 @@ for answered in (0.25, 0.1, 0.02):
     print(f"answers {answered:.0%} where unsure: interval {width:.1f} times as wide")
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml -p epsilon 1.0
 # ```

@@ -588,7 +588,7 @@ for floor in (0.1, 0.5, 1.0):
     print(f"floor {floor:g}:", chances.round(3).tolist())
 
 # %% [markdown]
-# With another parameter:
+# Rerun:
 # ```sh
 # papermill book/beyond/suitability_time.py out.ipynb -f params/quick/suitability_time.yml \
 #     -p lag 0
