@@ -1,14 +1,12 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# An {term}`audit` tests a proof of privacy by attack. Train many models, now with a certain record
-# and now without, and count how often the attack tells the two apart. How far can one rely on the
-# bound that follows?
+# An {term}`audit` attacks many models, trained with a certain record or without it: how far can one
+# rely on the lower bound on $\epsilon$ that follows?
 #
-# **Answer.** The best of many thresholds owes its bound in part to luck: at a small positive
-# $\epsilon$ it is above the truth in {value}`audit.best_bayesian_03:.0%` of the audits, far more
-# than its level allows. Even a threshold fixed in advance does not save the Bayesian bound where
-# $\epsilon$ is near 0, or where both error rates are equal.
+# **Answer.** Not on that of the best of many thresholds, in part luck: at a small positive
+# $\epsilon$ the best Bayesian bound is above the truth in {value}`audit.best_bayesian_03:.0%` of
+# the audits.
 #
 # ```{result} selection
 # ```
@@ -16,45 +14,57 @@
 # A bar says how often a lower bound is above the $\epsilon$ of a mechanism that is known exactly.
 # The dotted line is what the level allows.
 #
-# **Do this.** Choose the threshold on other trials ({py:obj}`lib.audit.held_out_lower_bound`), or
-# pay for the choice ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided Clopper-Pearson
-# bound. [The steps of an audit](#what-to-do) stand below.
+# **Do this.** Choose the threshold on other training runs
+# ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
+# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided Clopper-Pearson bound.
+# [The steps](#what-to-do).
 #
 # ## What holds, and what does not
 #
 # - *Holds.* The posterior of $\epsilon$ is one integral, and its interval is the narrowest at all
 #   counts that we tried, if all intervals get the same.
 # - *Holds.* Where one error rate dominates, the interval has the coverage that it promises.
-# - *Caution.* Where both rates are equal and small, a lower bound at {value}`audit.level:.0%` from
-#   1,000 trials holds in {value}`audit.bayesian_equal:.0%` of the audits. At those of P3's Figure 4
-#   it is {value}`audit.bayesian_equal_most:.0%`.
-# - *Caution.* With the unequal rates and 200 trials of P3's worked example the bound holds in
-#   {value}`audit.bayesian_example:.0%`.
-# - *Caution.* At $\epsilon = 0$ the bound never holds, since the posterior has no mass there where
-#   $\delta$ is tiny. A small positive Bayesian bound is no evidence against perfect privacy.
-# - *Caution.* The largest of many bounds is not a bound. The best threshold of a sweep errs in
-#   {value}`audit.best_bayesian_03:.0%` of the audits, where {value}`audit.allowed:.0%` are allowed.
+# - *Caution.* Where both error rates are equal, even a threshold fixed in advance does not save the
+#   Bayesian bound. Take one at {value}`audit.level:.0%` from 1,000 trials. Where the rates are
+#   small it holds in {value}`audit.bayesian_equal:.0%` of the audits, at those of P3's Figure 4 in
+#   {value}`audit.bayesian_equal_most:.0%`. With the unequal rates and 200 trials of P3's worked
+#   example it holds in {value}`audit.bayesian_example:.0%`.
+# - *Caution.* Near $\epsilon = 0$ the Bayesian bound is too high even at a fixed threshold. At 0 it
+#   never holds, since the posterior has no mass there where $\delta$ is tiny. A small positive one
+#   is no evidence against perfect privacy.
+# - *Caution.* The largest of many bounds is not a bound: the level allows an error in
+#   {value}`audit.allowed:.0%` of the audits.
 # - *Two slips.* P3's footnote on the minimum over a rectangle does not hold. Its 96.3% and 99.8%
 #   belong to Clopper-Pearson's rectangle.
 #
 # ## What to do
 #
-# *Which audit, and when.* If you can read the steps of your own training, audit one run from inside
-# with gradient canaries ({doc}`lib.audit.white_box </reference/white_box>`): it costs a run, shows
-# the most, and its test of single steps finds mistakes in noise, clipping and sampling. If you can
-# retrain but only see models, attack many of them, each with or without one record: the bound needs
-# no hypothesis about the training, but thousands of models to refute a large claim. If you are
-# handed one model, only canaries that were put in beforehand by secret coins give a bound
-# ({py:obj}`lib.audit.one_run_epsilon`), and a small one.
+# ```{list-table} Which audit, and when
+# :header-rows: 1
+#
+# * - You can
+#   - Audit
+#   - What it takes, and what it shows
+# * - read the steps of your own training
+#   - one run from inside, with gradient canaries
+#     ({doc}`lib.audit.white_box </reference/white_box>`)
+#   - It costs a run and shows the most. Its test of single steps finds mistakes in noise, clipping
+#     and sampling.
+# * - retrain, but only see models
+#   - many models, each with or without one record
+#   - It needs no hypothesis about the training, but thousands of models to refute a large claim.
+# * - only see one model
+#   - canaries that were put in beforehand by secret coins ({py:obj}`lib.audit.one_run_epsilon`)
+#   - It gives a bound, and a small one. Without such canaries there is none.
+# ```
 #
 # 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
 #    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
 #    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
-# 2. *Check the audit.* Put a training with a planted mistake through it. One that does not notice
+# 2. *Check the audit.* Put a training run with a planted mistake through it. One that misses
 #    gross mistakes proves nothing ([how](audit_trainings.py)).
 # 3. *Report* the corrected bound. Show the Bayesian interval as a description.
-# 4. *A single training.* Plant canaries by coins, and use {py:obj}`lib.audit.one_run_epsilon`.
-#    Where labels alone are private, guess each outright: {py:obj}`lib.audit.top_label_bound`
+# 4. *Where labels alone are private,* guess each outright: {py:obj}`lib.audit.top_label_bound`
 #    ([why](canaries.py)).
 # 5. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
 #    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
@@ -86,15 +96,14 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 # %% [markdown]
 # ## The idea
 #
+# ```{drawing} p3-game
+# ```
+#
 # An {term}`accountant` proves an *upper* bound on $\epsilon$. An audit attacks the trained models
 # and shows a *lower* one: no mechanism with a smaller $\epsilon$ would let the attack succeed so
 # often. P3 {cite}`zanella2023bayesian` computes a posterior for $\epsilon$ from the attack's
 # errors, instead of two separate confidence intervals. Around it stands a system that chooses the
-# points to attack, trains the models and attacks them.
-#
-# This page checks the paper's intervals, asks how often they are right, and what it costs to choose
-# the best of a thousand thresholds. [The next one](audit_trainings.py) runs the system on trained
-# models, and asks what an audit can see.
+# points to attack, trains the models and attacks them ([the next page](audit_trainings.py)).
 #
 # ## Differential privacy as a limit on tests
 #
@@ -121,17 +130,17 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 #
 # ## From counts to an interval
 #
-# The rates are not known; an attack is tried some hundred times, and its errors are counted. Three
-# ways from the four counts to an interval:
+# The rates are not known: an attack is tried some hundred times, and its errors are counted. Three
+# ways lead from the four counts to an interval:
 #
 # - **{term}`Clopper-Pearson`** and **{term}`Jeffreys`**: an interval for each rate at half the
 #   error probability, then the least and the largest $\epsilon$ over the rectangle.
 # - **{term}`Bayesian <credible interval>`** (P3): each rate has a Jeffreys prior,
-#   $\mathrm{Beta}(\frac12, \frac12)$, so that the posterior of the FNR is
-#   $\mathrm{Beta}(\mathrm{FN} + \frac12, \mathrm{TP} + \frac12)$ and that of the FPR
-#   $\mathrm{Beta}(\mathrm{FP} + \frac12, \mathrm{TN} + \frac12)$; the posterior probability of the
-#   privacy region of $\epsilon$ is the distribution function of $\epsilon$, and its quantiles are
-#   the interval.
+#   $\mathrm{Beta}(\frac12, \frac12)$. So the posterior of the FNR is
+#   $\mathrm{Beta}(\mathrm{FN} + \frac12, \mathrm{TP} + \frac12)$, that of the FPR
+#   $\mathrm{Beta}(\mathrm{FP} + \frac12, \mathrm{TN} + \frac12)$. The posterior probability of the
+#   privacy region of $\epsilon$ is the distribution function of $\epsilon$; its quantiles are the
+#   interval.
 #
 # The paper integrates over the region numerically in two dimensions. One is enough: with $I$ the
 # distribution function of the FPR's posterior and $[\mathrm{lo}_\epsilon, \mathrm{hi}_\epsilon]$
@@ -189,12 +198,12 @@ for claim, method, side in (
 # %% [markdown]
 # ### A footnote that does not hold
 #
-# P3 warns (footnote 1) that for TP, FP, TN, FN = 90, 0, 100, 10 the smallest $\epsilon$ over the
-# Clopper-Pearson rectangle is not the one at its far corner but 1.736, at a point with FPR = 0.
-# That value comes from one of the two logarithms alone; the other is infinite there. A test that
-# never errs on one side and errs in fewer than $1 - \delta$ of the cases on the other is outside of
-# *every* privacy region of finite $\epsilon$, so it cannot hold the minimum. By the definition
-# through regions the minimum is the value at the corner.
+# P3 warns (footnote 1) of the counts TP 90, FP 0, TN 100 and FN 10. The smallest $\epsilon$ over
+# the Clopper-Pearson rectangle would not be at its far corner, but 1.736, at a point with FPR = 0.
+# That value comes from one of the two logarithms alone; the other is infinite there. Take a test
+# that never errs on one side, and on the other in fewer than $1 - \delta$ of the cases. It is
+# outside of *every* privacy region of finite $\epsilon$, so it cannot hold the minimum. By the
+# definition through regions the minimum is at the corner.
 
 # %%
 footnote = audit.AttackCounts(tp=90, fp=0, tn=100, fn=10)
@@ -211,8 +220,8 @@ chapter.values(
 
 # %% [markdown]
 # The corner gives {value}`audit.corner:.3f`. The single term gives {value}`audit.one_term:.3f`, the
-# number printed, at the point with FNR {value}`audit.fnr_end:.3f` and FPR 0. Is that point in the
-# privacy region of $\epsilon = $ {value}`audit.corner:.3f`? {value}`audit.inside`.
+# number printed. Its point has FPR 0 and FNR {value}`audit.fnr_end:.3f`. Is that point in the
+# privacy region of the corner's $\epsilon$? {value}`audit.inside`.
 #
 # ### What the rectangle holds
 #
@@ -228,6 +237,7 @@ chapter.figure(
         "Figure 3 of P3: the posterior of both rates (grey), the Jeffreys rectangle, and the "
         "regions that enclose it (dash-dotted); solid: those of the Bayesian interval."
     ),
+    aside="The posterior, the rectangle, and the regions that enclose it (Figure 3 of P3)",
 )
 
 # %%
@@ -248,15 +258,19 @@ chapter.values(
 
 # %% [markdown]
 # The argument holds, the numbers belong to another rectangle. Two independent Jeffreys intervals of
-# 97.5% hold $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior whatever the
-# counts, and here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is
+# 97.5% hold $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior, whatever the
+# counts. Here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is
 # that of *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
 #
 # ### A posterior where intervals fail
 #
-# The authors' own counts for their Figure 1: TP 487, TN 1, FP 512, FN 0. The attack says "in" in
-# all trials but one, and its single "out" was right. Clopper-Pearson and Jeffreys say nothing, the
-# posterior says something.
+# ```{margin}
+# **The authors' counts** are TP 487, TN 1, FP 512 and FN 0. The ends agree with the printed ones
+# within the tolerance of the authors' root search.
+# ```
+#
+# In the authors' counts for their Figure 1 the attack says "in" in all trials but one, and its
+# single "out" was right. Clopper-Pearson and Jeffreys say nothing, the posterior says something.
 
 # %%
 first = audit.AttackCounts(tp=487, fp=512, tn=1, fn=0)
@@ -283,15 +297,13 @@ chapter.check("P3-F1-others-trivial", len(trivial))
 chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
-# From {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`: within the tolerance of the
-# authors' root search. But note what this is: the attack said "out" a single time and was right.
-# That one guess, and the prior, are all the evidence for an epsilon above zero; the next sections
-# ask whether one may rely on it.
+# The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. That one
+# guess, and the prior, are all the evidence for an $\epsilon$ above zero.
 #
 # ### How the posterior gathers
 #
-# With more trials the band between the two regions shrinks. The first panel has two positive and
-# two negative trials, one error each, and gives P3's first interval; the others continue with
+# With more trials the band between the two regions shrinks. The first picture has two positive and
+# two negative trials, one error each, and gives P3's first interval. The others continue with
 # trials drawn from an attack with FNR = FPR = 0.35.
 
 # %%
@@ -301,6 +313,7 @@ chapter.figure(
     "convergence",
     alt="Four unit squares with shaded bands on both sides of the diagonal, narrower each time.",
     caption="Figure 7 of P3: the joint posterior (grey) and the band of the 95% interval.",
+    aside="How the band of the interval shrinks with more trials (Figure 7 of P3)",
 )
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
 chapter.check("P3-F7-low", low)
@@ -314,7 +327,7 @@ chapter.values(first_trials_low=low, first_trials_high=high)
 # %% [markdown]
 # ## How many trials does it take?
 #
-# For an attack with FPR = FNR = 0.4, how many trials make a 90% interval of half-width 0.15?
+# An attack has FPR = FNR = 0.4. How many trials make a 90% interval of half-width 0.15?
 
 # %%
 needed = studies.trials_needed(0.4, 0.15, delta)
@@ -373,23 +386,36 @@ chapter.values(
 )
 
 # %% [markdown]
-# The Bayesian interval needs {value}`audit.needed_bayesian:,` trials, Jeffreys'
-# {value}`audit.needed_jeffreys:,` and Clopper-Pearson's {value}`audit.needed_cp:,`. Over the whole
-# grid the Bayesian interval is the narrowest: by
-# {value}`audit.jeffreys_least:.0%` to {value}`audit.jeffreys_most:.0%` against Jeffreys, by
-# {value}`audit.cp_narrower_least:.0%` to {value}`audit.cp_narrower_most:.0%` against
-# Clopper-Pearson. P3 prints 20 to 32% and 36 to 52%, for a range of rates that our copy of its
-# Figure 5 does not show; its numbers come nearest where the rates are very small. Between
-# {value}`audit.small_from` and {value}`audit.small_to` it is
-# {value}`audit.small_jeffreys_least:.0%` to {value}`audit.small_jeffreys_most:.0%` and
-# {value}`audit.small_cp_least:.0%` to {value}`audit.small_cp_most:.0%`.
+# The Bayesian interval needs {value}`audit.needed_bayesian:,` trials. Jeffreys' needs
+# {value}`audit.needed_jeffreys:,`, Clopper-Pearson's {value}`audit.needed_cp:,`. Over the whole
+# grid the Bayesian interval is the narrowest:
+#
+# ```{list-table} How much narrower the Bayesian interval is
+# :header-rows: 1
+#
+# * - Error rates
+#   - than Jeffreys'
+#   - than Clopper-Pearson's
+# * - the whole grid
+#   - {value}`audit.jeffreys_least:.0%` to {value}`audit.jeffreys_most:.0%`
+#   - {value}`audit.cp_narrower_least:.0%` to {value}`audit.cp_narrower_most:.0%`
+# * - {value}`audit.small_from` to {value}`audit.small_to`
+#   - {value}`audit.small_jeffreys_least:.0%` to {value}`audit.small_jeffreys_most:.0%`
+#   - {value}`audit.small_cp_least:.0%` to {value}`audit.small_cp_most:.0%`
+# * - as P3 prints
+#   - 20% to 32%
+#   - 36% to 52%
+# ```
+#
+# P3's numbers are for a range of rates that our copy of its Figure 5 does not show. They come
+# nearest where the rates are very small.
 #
 # ## Are the intervals right?
 #
 # A narrower interval is better only if it still holds the truth as often as it says. For given true
 # error rates the probability of every table of counts is known, so the actual {term}`coverage
-# <coverage of an interval>` is a sum, not a simulation. Below, of the lower bound at the level
-# {value}`audit.level:.0%`, for attacks of many kinds.
+# <coverage of an interval>` is a sum, not a simulation. This is that of the lower bound, at the
+# level {value}`audit.level:.0%`, for attacks of many kinds:
 
 # %%
 near = 0.49  # almost a coin
@@ -443,20 +469,19 @@ chapter.values(
 # to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`.
 #
-# *Near* $\epsilon = 0$ the number of trials decides: with rates of {value}`audit.near` and the
+# *Near* $\epsilon = 0$ the number of trials decides. With rates of {value}`audit.near` and the
 # fewest trials of the table the Bayesian bound covers the truth in
-# {value}`audit.bayesian_near_zero:.3f` of the audits, with many trials in far more. *At* 0 the
+# {value}`audit.bayesian_near_zero:.3f` of the audits, with many trials far more often. *At* 0 the
 # coverage is {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the
-# posterior has no mass there, so its lower bound is always positive. A small positive Bayesian
-# lower bound is no evidence against perfect privacy.
+# posterior has no mass there, so its lower bound is always positive.
 #
 # ## Choosing the best threshold
 #
 # An attack gives a score, and every threshold on the score is a test of its own. P3 sweeps all $N +
-# 1$ thresholds and reports the largest lower bound, computed from the very trials that chose it.
-# The largest of many 90% bounds is not a 90% bound. To see how much that matters we audit a
-# mechanism whose $\epsilon$ is known: one Gaussian mechanism with sensitivity over noise $\mu$. Its
-# optimal attacks have, with the normal distribution function $\Phi$, the {term}`trade-off function`
+# 1$ thresholds and reports the largest lower bound, computed from the very trials that chose it. To
+# see how much that matters we audit a mechanism whose $\epsilon$ is known: one Gaussian mechanism
+# with sensitivity over noise $\mu$. Its optimal attacks have, with the normal distribution function
+# $\Phi$, the {term}`trade-off function`
 #
 # $$
 # \mathrm{FNR} = \Phi\bigl(\Phi^{-1}(1 - \mathrm{FPR}) - \mu\bigr) .
@@ -473,8 +498,7 @@ chapter.values(
 # $$ (eq-union)
 #
 # A bound fails if one of two limits does, each with probability half of its $\alpha$, and all
-# thresholds together have only $N$ such limits, one for each score. In code these are
-# {py:obj}`lib.audit.union_lower_bound` and {py:obj}`lib.audit.held_out_lower_bound`.
+# thresholds together have only $N$ such limits, one for each score.
 
 # %%
 selected = stored_table(
@@ -507,17 +531,17 @@ chapter.values(
 )
 
 # %% [markdown]
-# The best Bayesian bound of the sweep is above the truth in up to {value}`audit.best_bayesian:.1%`
-# of the audits ({value}`audit.best_bayesian_03:.0%` at $\mu = 0.3$), where
-# {value}`audit.allowed:.0%` were promised. (At $\mu = 0$ even a fixed threshold exceeds in
-# {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near $\epsilon = 0$, as the
-# section before shows.) Clopper-Pearson, conservative as it is, comes to
-# {value}`audit.best_cp:.0%`, about all that is allowed, when the best of the sweep is taken.
-# Corrected by a union bound or by held-out trials Clopper-Pearson exceeds the truth in at most
-# {value}`audit.safe_cp:.1%`. Held-out trials take away the bias of the choice only: the Bayesian
-# bound on them is above the truth in up to {value}`audit.held_bayesian:.0%` here, and always where
-# $\epsilon = 0$ and $\delta$ is as small as {value}`audit.delta:g`. **So this book never reports a
-# swept bound alone, and calls only Clopper-Pearson's corrected ones valid.**
+# The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep is above the
+# truth in up to {value}`audit.best_bayesian:.1%` of the audits. At $\mu = 0$ even a fixed threshold
+# exceeds it in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
+# $\epsilon = 0$. Clopper-Pearson, conservative as it is, errs about as often as allowed when the
+# best of the sweep is taken: in {value}`audit.best_cp:.0%`. Corrected by
+# a union bound or by held-out trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
+#
+# Held-out trials take away the bias of the choice only. On them the Bayesian bound is above the
+# truth in up to {value}`audit.held_bayesian:.0%` here, and always where $\epsilon = 0$ and $\delta$
+# is as small as {value}`audit.delta:g`. **So this book never reports a swept bound alone, and calls
+# only Clopper-Pearson's corrected ones valid.**
 
 # %% tags=["hide-input"]
 chapter.values(allowed=1 - level, delta=delta)
@@ -526,57 +550,99 @@ chapter.values(allowed=1 - level, delta=delta)
 # ## How fast, and how exact?
 #
 # The authors publish their program as `privacy-estimates`. [Compared with other
-# software](maintainers.md) has both on the same counts: the ends differ by the peer's tolerance
-# ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability), ours are exact to about $10^{-10}$ in
-# probability, and a sweep over all thresholds of a ROC curve is timed there, too.
+# software](maintainers.md) has both on the same counts. The ends differ by the tolerance of that
+# program ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability). Ours are exact to about
+# $10^{-10}$ in probability. A sweep over all thresholds of a ROC curve is timed there, too.
 #
 # ## What is new here
 #
 # - The posterior is one integral (Eq. {eq}`eq-posterior`); it takes milliseconds, and does not fail
 #   where a count is 0.
-# - How often the intervals hold the truth is computed, not assumed: the Bayesian lower bound has
-#   its level where one error rate dominates, and {value}`audit.bayesian_equal:.2f` to
-#   {value}`audit.bayesian_equal_most:.2f` instead of {value}`audit.level:.2f` where both are equal.
-# - Two slips of the paper: the footnote's minimum ({value}`audit.one_term:.3f` where the definition
-#   gives {value}`audit.corner:.3f`) and the masses of a rectangle.
+# - How often the intervals hold the truth is computed, not assumed.
+# - Two slips of the paper: the footnote's minimum and the masses of a rectangle.
 # - What the sweep over thresholds adds is measured on a mechanism of known $\epsilon$.
 #
 # ## What the paper leaves open
 #
 # - *What a credible interval promises.* It holds its level on average over the prior, not for each
-#   mechanism, and where $\epsilon = 0$ and $\delta$ is tiny it always fails. The paper does not say
-#   so.
+#   mechanism. The paper does not say so.
 # - *The choice of the threshold.* The reported bound is the largest of $N + 1$, uncorrected.
-# - *The range of rates in Figure 5.* The printed savings belong to rates that our copy of the paper
-#   does not show.
 #
 # ## Exercises
 #
-# 1. A larger $\delta$. Which of the bounds move, and what becomes of the Bayesian bound's coverage
-#    at $\epsilon = 0$?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -p delta 0.01
-#    ```
-# 2. Fewer trials. Which of the intervals then holds the truth least often?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -y '{"coverage_trials": [20]}'
-#    ```
-# 3. Fewer thresholds to choose from. Does the best one err less often?
-#    ```sh
-#    papermill book/audit.py out.ipynb -f params/quick/audit.yml \
-#        -p selection_trials 32
-#    ```
-# 4. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$ for an attack that
-#    is right in half of 100 trials?
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+
+# %% tags=["try-it"]
+from lib.audit import AttackCounts, epsilon_interval
+
+counts = AttackCounts(tp=65, fp=25, tn=75, fn=35)
+for method in ("bayesian", "jeffreys", "clopper-pearson"):
+    low, high = epsilon_interval(counts, 0.05, 0.95, method)
+    print(f"{method}: epsilon from {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# 1. Four times the trials, the same error rates: by what factor does each interval shrink?
+#
+#    :::{dropdown} Solution
+#    Both shrink as one over the root of the number of trials: four times the trials halve the
+#    width. The Bayesian interval keeps its lead by about the same factor. To be ten times as
+#    precise takes a hundred times the models.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval
+
+for times in (1, 4, 100):
+    counts = AttackCounts(tp=65 * times, fp=25 * times, tn=75 * times, fn=35 * times)
+    for method in ("bayesian", "clopper-pearson"):
+        low, high = epsilon_interval(counts, 0.05, 0.95, method)
+        print(f"{200 * times:>6,} trials, {method}: width {high - low:.2f}")
+
+# %% [markdown]
+# 2. A coin attacks. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$?
+#
+#    :::{dropdown} Solution
+#    With a tiny $\delta$ the privacy region of $\epsilon = 0$ is a line, which has no mass. It is a
+#    band as wide as $\delta$ on either side, and has half of the mass once it is about as wide as
+#    the rates are uncertain. So whether a coin looks private depends on $\delta$, not only on the
+#    attack.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_posterior
+
+coin = AttackCounts(tp=25, fp=25, tn=25, fn=25)
+for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
+    mass = epsilon_posterior(coin, delta).mass_at_zero
+    print(f"delta = {delta:g}: {mass:.2f} of the mass is at epsilon = 0")
+
+# %% [markdown]
+# 3. How large an $\epsilon$ can ten times as many trials show, if the attack never errs?
+#
+#    :::{dropdown} Solution
+#    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
+#    below a few times $1/n$, and $\epsilon$ is a logarithm of that. A claim of $\epsilon = 8$
+#    cannot be refuted by a hundred models, however bad the training is.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import error_free_bound
+
+for trials in (100, 1_000, 10_000, 100_000):
+    bound = error_free_bound(trials // 2, trials // 2, delta=1e-5)
+    print(f"{trials:>7,} trials: at most {bound:.1f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/audit.py out.ipynb -f params/quick/audit.yml -p delta 0.01
+# ```
 #
 # ## Summary
 #
 # The Bayesian interval is narrow and cheap to compute, and describes well what an attack found. A
 # valid lower bound takes a threshold that was chosen on other trials, or paid for, and
-# Clopper-Pearson. [What an audit of trained models sees](audit_trainings.py), and what it does not,
-# is the next page.
+# Clopper-Pearson. The next page asks [what an audit of trained models sees](audit_trainings.py).
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -1,15 +1,12 @@
 # %% [markdown]
 # # Label-DP canaries: ALIBI and PATE under attack
 #
-# Sometimes only the *labels* are private: the advertisements are public, which of them a person
-# clicked on is not. Give some training examples a wrong label on purpose, train, and see whether
-# the model betrays these {term}`canaries <canary>`. What do they say about the promised privacy?
+# If only the labels are private, what do examples with a wrong label on purpose,
+# {term}`canaries <canary>`, say about the promised privacy of a model that was trained on them?
 #
-# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say. With a hundred classes and
+# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with a hundred classes and
 # little $\epsilon$ to find, the lower bound is above the truth in
-# {value}`canaries.paper_exceeds:.0%` of the audits. Chosen thresholds, a mirrored attack and a
-# standard error that ignores the weights add up. AGIBI and PATE have a $\delta$: there the valid
-# bounds of all audits here show nothing.
+# {value}`canaries.paper_exceeds:.0%` of the audits.
 #
 # ```{result} coverage
 # ```
@@ -27,9 +24,12 @@
 # - *Does not hold* for the authors' two models: P5 finds ALIBI's and AGIBI's losses alike. By
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
-# - *Caution.* Threshold, mirror and standard error add up where classes are many. With ten classes
-#   the paper's lower bound errs in {value}`canaries.paper_exceeds_ten:.0%` of the audits at
-#   $\epsilon = $ {value}`canaries.study_least`.
+# - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
+#   add up where classes are many. With ten classes the paper's lower bound errs in
+#   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
+#   {value}`canaries.study_least`.
+# - *Caution.* AGIBI and PATE have a $\delta$: there the valid bounds of all audits here show
+#   nothing.
 # - *Holds instead.* Bounds from guessing labels outright, or among two, need no independence. They
 #   were above the truth in {value}`canaries.valid_exceeds:.1%` of the audits, where 5% are allowed.
 #
@@ -112,11 +112,12 @@ else:
 # %% [markdown]
 # ## The idea
 #
-# P5 trains classifiers under {term}`label DP` in two opposite ways. **{term}`ALIBI`** adds noise to
-# every label once and lets the model undo it by Bayes' rule. **{term}`PATE`** asks an ensemble of
-# teachers, each of which knows few labels, and adds noise to their votes. Both prove an $\epsilon$.
-# But large networks can learn even wrong labels by heart. So the canaries ask: how often can one
-# tell, from the model's confidences, the wrong label that was trained with from another wrong one?
+# Sometimes only labels are private: advertisements are public, which of them a person clicked on is
+# not. P5 trains classifiers for this {term}`label DP` in two opposite ways. **{term}`ALIBI`** adds
+# noise to every label once and lets the model undo it by Bayes' rule. **{term}`PATE`** asks an
+# ensemble of teachers, each of which knows few labels, and adds noise to their votes. Both prove an
+# $\epsilon$. But large networks can learn even wrong labels by heart. So the canaries ask: how
+# often do the model's confidences tell the wrong label trained with from another wrong one?
 #
 # ## Three games
 #
@@ -230,9 +231,8 @@ else:
 # %% [markdown]
 # ## Are the intervals right?
 #
-# The appendix says itself that thresholds are not corrected for and that guesses about one model
-# are treated as independent. The authors' public program settles two things more, on which the
-# text is silent:
+# The appendix says itself that thresholds are not corrected for, and that guesses about one model
+# are treated as independent. The authors' program settles two things on which the text is silent:
 #
 # - An accuracy below one half is *mirrored*, as if the reversed attack had been chosen beforehand.
 #   And an attack that is never wrong gets a lower bound of $1 - 3 / k$ for its rate, where $k$
@@ -252,9 +252,9 @@ else:
 # P(\tilde y = y) = \frac{e^\epsilon}{e^\epsilon + C - 1}
 # $$ (eq-rr)
 #
-# and otherwise replaces it by another one. Take a model that has memorized what was released, with
-# a confidence that is random: an attack on it is exactly as good as $\epsilon$ allows. How often is
-# the lower bound above the true $\epsilon$?
+# and otherwise replaces it by another one.
+# Take a model that has memorized what was released, with a confidence that is random. An attack on
+# it is exactly as good as $\epsilon$ allows.
 
 # %%
 study_epsilons, study = [0.5, 1.0, 2.0, 4.0], simulation.randomized_response_study
@@ -323,10 +323,8 @@ chapter.table(
 
 # %% [markdown]
 # Take a true $\epsilon$ of {value}`canaries.study_least` and a hundred classes. The lower bound of
-# the paper's interval is above the truth in {value}`canaries.paper_exceeds:.0%` of the audits, and
-# its median is {value}`canaries.paper_low:.2f`. With ten classes it errs in
-# {value}`canaries.paper_exceeds_ten:.0%`. Where $\epsilon$ is large the same interval is too wide,
-# in both.
+# the paper's interval has a median of {value}`canaries.paper_low:.2f`. Where $\epsilon$ is large
+# the same interval is too wide, with ten classes, too.
 #
 # With a hundred classes three things add up; with ten the thresholds do nearly all of it. Paying
 # for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the sandwich variance
@@ -411,12 +409,13 @@ if real:
             "Fraction of canaries above each confidence of the authors' models on CIFAR-10, in the "
             "canary's label and in another wrong one."
         ),
+        aside="Confidence on the canaries of the authors' models",
     )
 
 # %% [markdown]
 # ## The mechanisms themselves
 #
-# Now train. A label $y$ of $C$ classes becomes a vector $o$, once:
+# A label $y$ of $C$ classes becomes a vector $o$, once:
 #
 # - **ALIBI**: $o = \mathrm{onehot}(y) + \mathrm{Lap}(\lambda)^C$. Two one-hot vectors differ by 2
 #   in the $L_1$ norm, so $\epsilon = 2 / \lambda$, for any number of epochs. The training target is
@@ -544,6 +543,14 @@ chapter.values(own=own, n_teachers=n_teachers, pate_canaries=int(pate_rows["cana
 chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 
 # %% [markdown]
+# ```{margin}
+# **On P5's own data,** CIFAR-10, the same small network reaches
+# {value}`canaries@standard.cifar10.free_accuracy:.3f` without privacy. Even then its canaries show
+# nothing (top label: {value}`canaries@standard.cifar10.free_top:.2f`), and cannot tell mechanisms
+# apart. Randomized response is not worse than ALIBI in the mean at any budget; at the last it has
+# {value}`canaries@standard.cifar10.response_last_accuracy:.3f`.
+# ```
+#
 # Learning rates are not tuned, and the same for all but PATE's. Without privacy the models reach an
 # accuracy of {value}`canaries.free_accuracy:.3f`, and the canaries show
 # $\epsilon \ge$ {value}`canaries.free_top:.2f` (top label). At its first budget ALIBI keeps
@@ -551,21 +558,17 @@ chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 # last it keeps {value}`canaries.alibi_last_accuracy:.3f` and shows
 # {value}`canaries.alibi_last_top:.2f`.
 #
-# By one label ALIBI shows {value}`canaries.alibi_first_one:.2f`, and AGIBI
+# ```{margin}
+# **ALIBI beside AGIBI.** By one label ALIBI shows {value}`canaries.alibi_first_one:.2f`, and AGIBI
 # {value}`canaries.agibi_first_one:.2f`. The two do not compare: $\delta$ uses up the error that a
 # small bound may have. By the same rule ALIBI, or no privacy, would show 0.
+# ```
 #
 # On Fashion-MNIST Bayes' rule pays at small budgets only. At the first budget training on the
 # nearest distribution (Algorithm 4 in the place of Bayes' rule) has an accuracy of
 # {value}`canaries.projected_first_accuracy:.3f`, and plain randomized response
 # {value}`canaries.response_first_accuracy:.3f`. At the last budget they have
 # {value}`canaries.projected_last_accuracy:.3f` and {value}`canaries.response_last_accuracy:.3f`.
-#
-# On P5's own data, CIFAR-10, the same small network reaches
-# {value}`canaries@standard.cifar10.free_accuracy:.3f` without privacy. Even then its canaries show
-# nothing (top label: {value}`canaries@standard.cifar10.free_top:.2f`), and cannot tell mechanisms
-# apart. Randomized response is not worse than ALIBI in the mean at any budget; at the last it has
-# {value}`canaries@standard.cifar10.response_last_accuracy:.3f`.
 #
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
 # teachers {value}`canaries.ensemble:.3f`. *By its votes* it costs
@@ -586,7 +589,7 @@ chapter.figure(
 )
 
 # %% [markdown]
-# The true labels are learned first, the exceptions slowly; the three differ in the labels' noise.
+# True labels are learned first, exceptions slowly. The curves differ in the labels' noise.
 #
 # ## What PATE may say of its own cost
 #
@@ -668,16 +671,80 @@ chapter.settle(
 #
 # ## Exercises
 #
-# 1. Insert fewer canaries. Does the interval move, or only widen?
-#    `papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p canaries 20`
-# 2. Give AGIBI the budgets of ALIBI. What is left of its accuracy?
-#    ```sh
-#    papermill book/canaries.py out.ipynb -f params/quick/canaries.yml \
-#        -y '{"agibi_epsilons": [8.0, 2.1, 1.0]}'
-#    ```
-# 3. Train four times as long. Which mechanisms memorize more, and which cannot?
-#    `papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p steps 4000`
-# 4. Audit a model of your own: `canaries.insert_canaries`, train, then `canaries.canary_epsilon`.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.audit import Guesses
+
+right = np.arange(1000) < 700  # 700 of 1,000 canaries: the wrong label was told from another one
+guesses = Guesses(made=np.ones(1000, bool), correct=right, options=2)
+print(f"epsilon is at least {guesses.lower_bound(level=0.95):.2f}")
+
+# %% [markdown]
+# 1. More canaries, the same rate of right guesses: does the interval move?
+#
+#    :::{dropdown} Solution
+#    Its middle stays at the log-odds of the rate, and it narrows as one over the root of the
+#    number. Few canaries leave 0 inside: such a small audit finds nothing, whatever the training
+#    does. More canaries cost accuracy, since they are wrong labels.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.audit import Guesses
+
+for n in (20, 200, 2000, 20_000):
+    right = np.arange(n) < 0.7 * n
+    low, high = Guesses(np.ones(n, bool), right, options=2).interval()
+    print(f"{n:>6,} canaries: from {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# 2. All guesses are right. How large is the bound?
+#
+#    :::{dropdown} Solution
+#    It grows with the logarithm of the number, as in any audit. A right guess among nine equally
+#    likely labels is harder than one of two, so it shows more: about $\log 8$ on top. That is why a
+#    label guessed outright is the stronger game.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.audit import Guesses
+
+for n in (20, 200, 2000):
+    sure = np.ones(n, bool)
+    bounds = [Guesses(sure, sure, options).lower_bound() for options in (2, 9)]
+    print(f"{n:>5,} right guesses: {bounds[0]:.1f} of two labels, {bounds[1]:.1f} of nine")
+
+# %% [markdown]
+# 3. Randomized response: how many labels are kept with more classes?
+#
+#    :::{dropdown} Solution
+#    The true label has $e^\epsilon$ times the chance of each other one,
+#    $e^\epsilon / (e^\epsilon + C - 1)$. With many classes the others together win, though each is
+#    rare. So the same $\epsilon$ costs far more accuracy where there are many classes, unless a
+#    prior leaves few of them.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.privacy import RandomizedResponse
+
+labels = np.zeros(100_000, int)
+for classes in (2, 10, 100):
+    told = RandomizedResponse(3.0).observe(labels, classes, seed=0).argmax(axis=1)
+    print(f"{classes} classes: {np.mean(told == labels):.0%} of the labels are kept")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/canaries.py out.ipynb -f params/quick/canaries.yml -p canaries 20
+# ```
 #
 # ## Summary
 #

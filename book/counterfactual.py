@@ -130,6 +130,9 @@ chapter.values(
 #
 # ## What is estimated, and when it can be
 #
+# ```{drawing} p4-graph
+# ```
+#
 # A classifier abstains ($R = 1$) on an input $X$ with the {term}`propensity` $\pi(x) = P(R = 1 \mid
 # X = x)$; its score $S$ is seen where $R = 0$. The target is
 #
@@ -608,22 +611,88 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Give experiment 2 linear learners. What is lost?
-#    ```sh
-#    papermill book/counterfactual.py out.ipynb -f params/quick/counterfactual.yml \
-#        -p power_learner linear
-#    ```
-# 2. Hardly any answers near the boundaries. How wide do the intervals become, and do they still
-#    hold the truth?
-#    ```sh
-#    papermill book/counterfactual.py out.ipynb -f params/quick/counterfactual.yml \
-#        -y '{"epsilons": [0.02, 0.05, 0.5]}'
-#    ```
-# 3. Fewer points. Which of the three estimators suffers most?
-#    ```sh
-#    papermill book/counterfactual.py out.ipynb -f params/quick/counterfactual.yml \
-#        -p points 300
-#    ```
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.counterfactual import counterfactual_score, selective_score
+
+rng = np.random.default_rng(0)
+x = rng.random((4000, 1))  # how easy an input is, and how often its answer is right
+right, abstained = rng.random(4000) < x[:, 0], rng.random(4000) < 0.9 - 0.8 * x[:, 0]
+found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
+print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
+
+# %% [markdown]
+# 1. Let the service abstain by a coin, whatever the input is. What becomes of the gap between both
+#    numbers?
+#
+#    :::{dropdown} Solution
+#    It is gone, up to chance: answers are now a fair sample of all points. The gap in the cell
+#    above is what abstaining on hard inputs hides. Abstention as such does no harm to the
+#    comparison, only its dependence on difficulty does.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import counterfactual_score, selective_score
+
+rng = np.random.default_rng(0)
+x = rng.random((4000, 1))
+right, abstained = rng.random(4000) < x[:, 0], rng.random(4000) < 0.5  # whatever the input
+found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
+print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
+
+# %% [markdown]
+# 2. A service answers at random half, a tenth or a fiftieth of the points. How many times the
+#    points are needed for the same precision?
+#
+#    :::{dropdown} Solution
+#    As many times as one over the chance of an answer. Each answer stands for all the points like
+#    it, and no estimator can do better (the efficiency bound). Where a kind of point is never
+#    answered, no number of points helps.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import efficiency_bound
+
+accuracy = np.full(100, 0.8)
+for answered in (1.0, 0.5, 0.1, 0.02):
+    bound = efficiency_bound([np.full(100, 1 - answered)], [accuracy], [np.full(100, 0.16)])
+    print(f"answers {answered:.0%}: {bound / 0.16:.0f} times the points")
+
+# %% [markdown]
+# 3. Get one of the two models wrong on purpose. Which of the three estimators survives both
+#    mistakes?
+#
+#    :::{dropdown} Solution
+#    The truth is a half. The plug-in estimate repeats a wrong outcome model, weighting (`ipw`) a
+#    wrong propensity. The doubly robust one is right if either is: it adds to the model's guess the
+#    weighted errors of that guess. If both are wrong, it is wrong, too.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import Nuisances, estimate_from_nuisances
+
+rng, x = np.random.default_rng(0), np.linspace(0, 1, 20_000)
+abstained, right = rng.random(x.size) < 0.9 - 0.8 * x, 1.0 * (rng.random(x.size) < x)
+for name, outcome, chance in (("model", 0.7, 0.9 - 0.8 * x), ("propensities", x, 0.5)):
+    known = Nuisances(abstained, right, chance + 0 * x, outcome + 0 * x)
+    for kind in ("plug-in", "ipw", "dr"):
+        print(f"wrong {name}, {kind}: {estimate_from_nuisances(known, estimator=kind).value:.2f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/counterfactual.py out.ipynb -f params/quick/counterfactual.yml \
+#     -p power_learner linear
+# ```
 #
 # ## Summary
 #

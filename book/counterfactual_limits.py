@@ -641,24 +641,75 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. A shorter trial. How many points are its weighted answers worth, and how much contamination
-#    does the interval bear?
-#    ```sh
-#    papermill book/counterfactual_limits.py out.ipynb \
-#        -f params/quick/counterfactual_limits.yml -p points 300
-#    ```
-# 2. Another draw. Do the bounds under a rule still hold the truth?
-#    ```sh
-#    papermill book/counterfactual_limits.py out.ipynb \
-#        -f params/quick/counterfactual_limits.yml -p seed 1
-#    ```
-# 3. Linear learners instead of the super learner. Which of the diagnostics change?
-#    ```sh
-#    papermill book/counterfactual_limits.py out.ipynb \
-#        -f params/quick/counterfactual_limits.yml -p services_learner linear
-#    ```
-# 4. Compare two of your own models: write their scores as a CSV file, hide some at random, and see
-#    whether the interval of [a report](your_model.py) finds what you hid.
+# 1. Suppose that some points abstain for a reason nobody sees. How much wider do the bounds get
+#    with their share?
+#
+#    :::{dropdown} Solution
+#    Of the contaminated points only those that were withheld are unknown, here about three in ten.
+#    Each of these may have any score from 0 to 1. So the bounds widen in proportion to the share,
+#    and no larger sample narrows that part.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import contamination_bounds, counterfactual_score
+
+rng = np.random.default_rng(0)
+x = rng.random((2000, 1))
+right, abstained = rng.random(2000) < 0.6 + 0.3 * x[:, 0], rng.random(2000) < 0.3
+found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
+print(contamination_bounds(found, [0.0, 0.05, 0.1, 0.2]).round(2).to_string(index=False))
+
+# %% [markdown]
+# 2. The chance of an answer falls to 0 somewhere. What does it cost, if it falls to a fifth, or to
+#    a thousandth?
+#
+#    :::{dropdown} Solution
+#    The variance is the mean of one over the chance. That mean grows slowly, like a logarithm, as
+#    long as few points have tiny chances. The danger is another one: the few answers there carry
+#    huge weights, and a small mistake in their propensities moves everything.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import efficiency_bound
+
+grid = (np.arange(1000) + 0.5) / 1000
+for least in (0.2, 0.05, 0.01, 0.001):
+    answered = least + (1 - least) * grid  # from hardly ever to always
+    bound = efficiency_bound([1 - answered], [np.full(1000, 0.8)], [np.full(1000, 0.16)])
+    print(f"least chance {least:g}: {bound / 0.16:.1f} times the variance")
+
+# %% [markdown]
+# 3. Two models agree on nearly all points. How does one compare them more precisely than by two
+#    separate estimates?
+#
+#    :::{dropdown} Solution
+#    Where both answered, the difference of their scores is seen, and it hardly varies: what is hard
+#    for one is hard for the other. `mixed_difference` uses these pairs, the other estimate treats
+#    the two models apart.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import counterfactual_difference, mixed_difference
+
+rng = np.random.default_rng(0)
+x, easy = rng.random((2000, 1)), rng.random(2000)
+a, b = easy < 0.80, easy < 0.78  # A is right wherever B is
+r, s = rng.random(2000) < 0.3, rng.random(2000) < 0.3
+for way in (counterfactual_difference, mixed_difference):
+    print(way.__name__, f"{way(x, a, r, b, s, learner='linear', rng=1).stderr:.4f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/counterfactual_limits.py out.ipynb -f params/quick/counterfactual_limits.yml \
+#     -p points 300
+# ```
 #
 # ## Summary
 #

@@ -34,11 +34,8 @@
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. On CIFAR-10 it
 #   is {value}`interplay@standard.cifar10.best_strict`, on GTSRB
-#   {value}`interplay@standard.gtsrb.best_strict`.
-# - *Depends.* With P1's batch, epochs and clipping norm, SCTD is ahead of the softmax response at
-#   {value}`normalized_score@standard.p1.sctd_ahead` of
-#   {value}`normalized_score@standard.p1.budgets` budgets. How much noise there is decides ([Where
-#   does SCTD win?](beyond/sctd_map.py)).
+#   {value}`interplay@standard.gtsrb.best_strict`. How much noise there is decides ([Where does SCTD
+#   win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -474,6 +471,9 @@ chapter.values(
 # {value}`interplay@standard.gtsrb.algorithm_strict:.3f` instead of
 # {value}`interplay@standard.gtsrb.sctd_strict:.3f`.
 #
+# [The map](beyond/sctd_map.py) compares formulas, weightings and spacings over many settings, and
+# says where SCTD wins.
+#
 # One group of equal scores holds up to {value}`interplay.largest_group:.0%` of the points. A
 # coverage inside of it is one that no threshold has. On average over models and budgets SCTD
 # reaches non-private accuracy at a coverage of {value}`interplay.table_1_whole:.4f` if groups stay
@@ -593,22 +593,83 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # ## Exercises
 #
-# 1. A single low learning rate. Which method wins now, and why?
-#    ```sh
-#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
-#        -y '{"rates": [0.1], "free_rates": [0.1]}'
-#    ```
-# 2. A checkpoint at every step. Do the ties disappear?
-#    ```sh
-#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
-#        -p checkpoint_every 1
-#    ```
-# 3. Another MLP. Which of the rankings survive?
-#    ```sh
-#    papermill book/interplay.py out.ipynb -f params/quick/interplay.yml \
-#        -p activation relu -p hidden 64
-#    ```
-# 4. Which $k$ would you choose by the test set, and how much of SCTD's advantage could that be?
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import coverage_at_accuracy
+
+rng = np.random.default_rng(0)
+score = rng.random(10_000)  # how sure the model is
+correct = rng.random(10_000) < 0.6 + 0.4 * score
+for target in (0.85, 0.9, 0.95):
+    print(f"accuracy {target:.0%}: {coverage_at_accuracy(correct, score, target):.0%} answered")
+
+# %% [markdown]
+# 1. Round the score to a few values. What happens to the coverage?
+#
+#    :::{dropdown} Solution
+#    Points with equal scores are answered together or not at all. So the threshold can only stop at
+#    the end of a group, and coverage is lost up to the next one. SCTD has such groups: most points
+#    never changed their class. Say how ties are broken when you compare methods.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import coverage_at_accuracy
+
+rng = np.random.default_rng(0)
+score = rng.random(10_000)
+correct = rng.random(10_000) < 0.6 + 0.4 * score
+for levels in (1000, 7, 3):
+    tied = np.ceil(score * levels)  # that many different values are left
+    print(f"{levels} values: {coverage_at_accuracy(correct, tied, 0.9):.0%} answered")
+
+# %% [markdown]
+# 2. Five models share one budget. How many times the noise does each need?
+#
+#    :::{dropdown} Solution
+#    Less than the root of their number: random batches protect the better, the more noise there is.
+#    But every gradient of every member has that noise. An ensemble has to win back more than that
+#    by averaging.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+plan = {"epsilon": 1.0, "delta": 2e-5, "sample_rate": 128 / 50_000, "steps": 5000}
+alone = find_noise_multiplier(**plan)
+for members in (2, 5, 10):
+    together = find_noise_multiplier(**plan, releases=members)
+    print(f"{members} models: {together / alone:.2f} times the noise")
+
+# %% [markdown]
+# 3. One point was wrong early in training, one late, one never. Which does SCTD answer last? What
+#    does a larger $k$ change?
+#
+#    :::{dropdown} Solution
+#    The one that was wrong late: late disagreement weighs most. A larger $k$ forgets early ones
+#    faster, until that point nearly ties with the one that was never wrong. Whoever chooses $k$ by
+#    the test points chooses the order that these points like; choose it on validation points.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import sctd
+
+labels = np.ones((10, 3), int)  # ten checkpoints, three points, all of class 1 in the end
+labels[:2, 0] = labels[-3:-1, 1] = 0  # point 0 was wrong early, point 1 late, point 2 never
+for k in (1.0, 3.0, 10.0):
+    print(f"k = {k:g}:", (sctd(labels, k) + 0.0).round(3).tolist())
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/interplay.py out.ipynb -f params/quick/interplay.yml -p checkpoint_every 1
+# ```
 #
 # ## Further pages
 #

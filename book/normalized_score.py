@@ -4,11 +4,9 @@
 # One physician is right in nine of ten cases, another in seven. Both send on the cases that they
 # are unsure of. Which of them knows better *when* to ask?
 #
-# **Answer.** Accuracy limits what abstaining can reach, so P1 measures how far a model stays below
-# that limit. By this measure privacy mostly makes the order worse: a smaller budget makes the score
-# worse in {value}`normalized_score.growing:.0%` of the steps. But part of the score is still
-# accuracy; [the next figure](#order-or-accuracy) takes that out. And it has been known since 2019
-# as {term}`E-AURC`.
+# **Answer.** P1 measures how far a model stays below the best that its accuracy allows. By this
+# score a smaller {term}`privacy budget` makes the order worse in
+# {value}`normalized_score.growing:.0%` of the steps.
 #
 # ```{result} scores
 # ```
@@ -30,13 +28,15 @@
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. With P1's batch, epochs and clipping norm
 #   it is ahead of the softmax response at {value}`normalized_score@standard.p1.sctd_ahead` of
 #   {value}`normalized_score@standard.p1.budgets` budgets (one seed). With tuned rates, at the
-#   smallest budget, {value}`normalized_score.best_strict` has the lowest mean on Fashion-MNIST,
-#   {value}`normalized_score@standard.cifar10.best_strict` on CIFAR-10 and
-#   {value}`normalized_score@standard.gtsrb.best_strict` on GTSRB (a third of the training frames).
-# - *Caution.* The score is E-AURC, by proof and on every model of this page.
-# - *Caution.* "Normalized" does not mean that scores at different accuracies compare. A random
-#   order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
-#   {value}`normalized_score.random_60:.3f` at 0.6.
+#   smallest budget, {value}`normalized_score.best_strict` has the lowest mean on Fashion-MNIST. On
+#   CIFAR-10 it is {value}`normalized_score@standard.cifar10.best_strict`, on GTSRB (a third of the
+#   training frames) {value}`normalized_score@standard.gtsrb.best_strict`.
+# - *Caution.* The score has been known since 2019 as {term}`E-AURC`: by proof, and on every model
+#   of this page.
+# - *Caution.* Part of the score is still accuracy, so scores at different accuracies do not
+#   compare. A random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9. At
+#   0.6 it scores {value}`normalized_score.random_60:.3f`. [The next figure](#order-or-accuracy)
+#   takes that out.
 # - *Caution.* Test sets are small for this. Of {value}`normalized_score.comparisons` comparisons
 #   with the softmax response {value}`normalized_score.not_enough` need more points than there are.
 
@@ -103,11 +103,18 @@ chapter.note(
 # A random order scores more on a less accurate model. So divide each score by that of a random
 # order at the same accuracy ({py:obj}`lib.selective.random_order_score`): 0 is a perfect order, 1
 # one that knows nothing, whatever the accuracy. Where lines rise to the right, privacy costs order.
+#
+# Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
+# after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
+# counts). And at the largest budget on Fashion-MNIST the softmax response has a bad rate:
+# validation points chose the largest that was tried. Test points prefer half of it, with which it
+# is as good as {term}`MCDO`.
 
 # %%
 records = read_records(book_folder(chapter.name), chapter.name).values()
-found = [(title(run["used"]["dataset"]), studies.recorded_order(run)) for run in records]
-orders = {name: table for name, table in found if len(table)}
+found = [(title(run["used"]["dataset"]), studies.recorded_order(run), run) for run in records]
+orders = {name: table for name, table, _ in found if len(table)}
+tried = by_seed.tried({name: run for name, table, run in found if len(table)})
 if orders:
     chapter.figure(
         figures.plot_order(orders),
@@ -115,7 +122,7 @@ if orders:
         alt="A panel a data set: score over a random order's, by budget, a line a method.",
         caption=(
             "Score over that of a random order at the same accuracy, of the recorded runs with "
-            "several seeds; bars are 95% intervals over these, at the mean accuracy."
+            "several seeds; bars are 95% intervals over these, at the mean accuracy. " + tried
         ),
         theory=True,
     )
@@ -136,7 +143,7 @@ if orders:
 # ## The bound
 #
 # Let $a$ be the accuracy at full coverage. Whoever accepts a fraction $c \le a$ of the points can
-# at best accept correct ones only; beyond $c = a$ all correct points are used up, and at best $a$
+# at best accept correct ones only. Beyond $c = a$ all correct points are used up, and at best $a$
 # of the $c$ are correct:
 #
 # $$
@@ -154,9 +161,9 @@ if orders:
 # \end{aligned}
 # $$ (eq-score)
 #
-# Three decisions that P1 leaves open: the integral is the mean over $c = 1/n, 2/n, \dots, 1$ (Eq. 6
-# is printed as a sum without its width); points of equal score are accepted in random order, and
-# the expected value over these orders is computed exactly; larger scores are accepted first.
+# P1 leaves three decisions open. Here the integral is the mean over $c = 1/n, 2/n, \dots, 1$ (Eq. 6
+# is printed as a sum without its width). Points of equal score are accepted in random order, and
+# the expected value over these orders is computed exactly. Larger scores are accepted first.
 #
 # ### Is the bound reached?
 #
@@ -199,10 +206,9 @@ chapter.table(
 )
 
 # %% [markdown]
-# The range depends on $a$, so *normalized* means: compared with what this accuracy allows. It does
-# not mean that scores at different accuracies share a scale. A random order scores
-# {value}`normalized_score.random_90:.3f` at $a = 0.9$, {value}`normalized_score.random_60:.3f` at
-# $a = 0.6$: a method that knows nothing looks worse on the less accurate model.
+# The range depends on $a$, so *normalized* means: compared with what this accuracy allows. Scores
+# at different accuracies share no scale: a method that knows nothing looks worse on the less
+# accurate model.
 
 # %%
 chapter.values(
@@ -376,71 +382,60 @@ chapter.values(
 
 # %% [markdown]
 # Privacy makes the order worse: the score of the {term}`softmax response` goes from
-# {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at
-# $\epsilon = $ {value}`normalized_score.strictest:g`. But not at every step. Of all steps to the
-# next smaller budget {value}`normalized_score.growing:.0%` make a method's mean score worse. P1
-# says *all*; in its own Table 2 it is {value}`normalized_score.growing_paper:.0%`.
+# {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at the
+# smallest budget. But not at every step. Of all steps to the next smaller budget
+# {value}`normalized_score.growing:.0%` make a method's mean score worse. P1 says *all*; in its own
+# Table 2 it is {value}`normalized_score.growing_paper:.0%`.
 #
-# Which method is best depends on the budget. Without privacy it is
-# {value}`normalized_score.best_free`, at the strictest budget
-# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best of the
-# other methods, {value}`normalized_score.best_other`, minus SCTD is
-# {value}`normalized_score.gap:.4f`; the 95% interval over training runs and points (by Welch and
-# Satterthwaite, a little too narrow with few training runs) reaches from
-# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It takes
-# training runs and points to be independent draws.
+# Without privacy {value}`normalized_score.best_free` is best, at the smallest budget
+# {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best other
+# method is {value}`normalized_score.best_other`: its score minus SCTD's is
+# {value}`normalized_score.gap:.4f`. The interval over training runs and points reaches from
+# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It has a level of
+# 95% (by Welch and Satterthwaite, a little too narrow with few training runs), and takes training
+# runs and points to be independent draws.
 #
-# Of these models the rate was tuned, not batch, clipping norm or length. One training at each
-# budget has P1's printed batches of 128, 200 epochs and clipping norm 10, and one rate for all
-# private budgets, the best of four in 15 epochs; SCTD watches every 250th step of it, in P1 every
-# 50th, and far fewer above. At the largest budget it is more accurate than the models above, at the
-# smallest clearly less (AURC less E-AURC, the area under the perfect curve, gives accuracies away).
-# So trained, the small CNN comes near P1's numbers with SR, and with SCTD at the smallest budget:
-# on Fashion-MNIST at $\epsilon = $ {value}`normalized_score@standard.p1.strictest:g` SR scores
-# {value}`normalized_score@standard.p1.sr_strict:.3f` and SCTD
+# ### As P1 trains
+#
+# Of these models the rate was tuned, not batch, clipping norm or length. One training run at each
+# budget has P1's instead, at one rate for all private budgets, the best of four in 15 epochs. SCTD
+# watches every 250th step of it, in P1 every 50th, and far fewer above. At the largest budget it is
+# more accurate than the models above, at the smallest clearly less.
+#
+# So trained, the softmax response scores {value}`normalized_score@standard.p1.sr_strict:.3f` at the
+# smallest budget on Fashion-MNIST, where P1 prints
+# {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD scores
 # {value}`normalized_score@standard.p1.sctd_strict:.3f`, where P1 prints
-# {value}`normalized_score@standard.p1.sr_printed:.3f` and
-# {value}`normalized_score@standard.p1.sctd_printed:.3f`. SCTD is ahead of SR at
-# {value}`normalized_score@standard.p1.sctd_ahead` of the
-# {value}`normalized_score@standard.p1.budgets` budgets, and with ties broken by SR ahead of all
-# that was trained there at {value}`normalized_score@standard.p1.ties_ahead`. That is one seed, at
-# one learning rate, and SR of the more accurate models above scores
-# {value}`normalized_score.sr_strict:.3f`; [the map](beyond/sctd_map.py) says why the settings
-# decide.
+# {value}`normalized_score@standard.p1.sctd_printed:.3f`. It is ahead of the softmax response at
+# {value}`normalized_score@standard.p1.sctd_ahead` of the budgets. With ties broken by that it is
+# ahead of all that was trained there at {value}`normalized_score@standard.p1.ties_ahead`. That is
+# one seed. [The map](beyond/sctd_map.py) says why the settings decide.
 #
-# SelectiveNet needs care. Its score joins the accuracies of its five models by straight lines,
-# below the bound of the most accurate one; P1 does not say how it does that, nor where the gate
-# starts. Here it starts at one half, or at a larger target: from one half the penalty of a large
-# target moves all layers so far in the first steps that little is learned after them, with privacy
-# or without. So trained, on Fashion-MNIST it scores {value}`normalized_score.sn_free:.3f` without
-# privacy (SR {value}`normalized_score.sr_free:.3f`) and {value}`normalized_score.sn_strict:.3f` at
-# $\epsilon = $ {value}`normalized_score.strictest:g` (SR {value}`normalized_score.sr_strict:.3f`;
-# P1 prints {value}`normalized_score@standard.sn_printed:.3f`). It is behind SR at
-# {value}`normalized_score.sn_behind` of {value}`normalized_score.budgets` budgets, and on CIFAR-10
-# at {value}`normalized_score@standard.cifar10.sn_behind`
-# ({value}`normalized_score@standard.cifar10.sn_free:.3f` without privacy, SR
-# {value}`normalized_score@standard.cifar10.sr_free:.3f`;
-# {value}`normalized_score@standard.cifar10.sn_strict:.3f` at $\epsilon = $
-# {value}`normalized_score@standard.cifar10.strictest:g`, SR
-# {value}`normalized_score@standard.cifar10.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.cifar10.sn_printed:.3f`). On a third of GTSRB it scores
-# {value}`normalized_score@standard.gtsrb.sn_free:.3f` and
-# {value}`normalized_score@standard.gtsrb.sn_strict:.3f` (SR
-# {value}`normalized_score@standard.gtsrb.sr_free:.3f` and
-# {value}`normalized_score@standard.gtsrb.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.gtsrb.sn_printed:.3f` for the second), and is behind SR at
-# {value}`normalized_score@standard.gtsrb.sn_behind` budgets. Without privacy it fails at the small
-# targets of these two: the models for a tenth of CIFAR-10 are right on
-# {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points, those for a tenth of
-# GTSRB on {value}`normalized_score@standard.gtsrb.sn_least_free:.0%`. We read it so: what the gate
-# shuts out early they hardly learn, and P1 ranks by the softmax response of what they learned.
-# Networks that end at no loss anywhere, as 200 epochs may lead to, need not have this fault.
+# ### SelectiveNet
+#
+# SelectiveNet's score joins the accuracies of its five models by straight lines, below the bound of
+# the most accurate one. P1 says neither how it does that, nor where the gate starts. Here it starts
+# at one half, or at a larger target. From one half, the penalty of a large target moves all layers
+# so far in the first steps that little is learned after them. So trained, SelectiveNet is behind
+# the softmax response at {value}`normalized_score.sn_behind` of {value}`normalized_score.budgets`
+# budgets on Fashion-MNIST. On CIFAR-10 it is behind at
+# {value}`normalized_score@standard.cifar10.sn_behind`, on GTSRB at
+# {value}`normalized_score@standard.gtsrb.sn_behind` (Table 2, above, has the cells).
+#
+# Without privacy it fails at the small targets of CIFAR-10 and GTSRB. The models for a tenth of
+# CIFAR-10 are right on {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points,
+# those for a tenth of GTSRB on {value}`normalized_score@standard.gtsrb.sn_least_free:.0%`. We read
+# it so: what the gate shuts out early they hardly learn, and P1 ranks by the softmax response of
+# what they learned. Networks that end at no loss anywhere, as 200 epochs may lead to, need not have
+# this fault.
+#
+# Our gate is one linear unit. In its authors' code the gate has a hidden layer, with the batch
+# normalization that private training rules out, and the loss does not divide by the coverage.
 #
 # ## Why not just stop early?
 #
 # Models could be compared at equal accuracy if the less private ones were stopped early. But
-# privacy is spent step by step: a model that stops early is *more private than targeted*, and what
-# is then compared is not what was meant to be compared.
+# privacy is spent step by step: a model that stops early is *more private than targeted*.
 
 # %%
 stopped = studies.early_stopping(trained)
@@ -473,10 +468,10 @@ chapter.values(
 
 # %% [markdown]
 # The model meant for $\epsilon = $ {value}`normalized_score.widest:g` reaches that accuracy after
-# {value}`normalized_score.widest_step` steps, and has then spent
-# {value}`normalized_score.widest_spent:.2f`; with P1's batch, epochs and clipping norm (one
-# training) {value}`normalized_score@standard.p1.widest_spent:.2f`. How much is left unspent depends
-# on how early accuracy stops growing.
+# {value}`normalized_score.widest_step` steps. It has then spent
+# {value}`normalized_score.widest_spent:.2f`. With P1's batch, epochs and clipping norm (one
+# training run) that is {value}`normalized_score@standard.p1.widest_spent:.2f`. How much is left
+# unspent depends on how early accuracy stops growing.
 #
 # ## An old acquaintance: E-AURC
 #
@@ -531,14 +526,14 @@ chapter.values(
 # %% [markdown]
 # Normalized score and E-AURC, computed by two routes, differ by at most
 # {value}`normalized_score.largest_gap:.0e`. Of {value}`normalized_score.pairs` pairs of methods at
-# equal budgets AURC ranks {value}`normalized_score.aurc_odd` otherwise than the normalized score,
-# AUGRC {value}`normalized_score.augrc_odd`: both also reward accuracy.
+# equal budgets AURC ranks {value}`normalized_score.aurc_odd` otherwise than the normalized score.
+# AUGRC does so with {value}`normalized_score.augrc_odd`. Both also reward accuracy.
 #
 # ## How many points does it take?
 #
 # P1 gives standard deviations over five training runs, on one test set. That test set is a sample,
-# too. The score has an {term}`influence function`: with $u$ the coverage at which a point is
-# accepted, $y$ its correctness and $A$ the area under the curve, the point's influence on $A$ is
+# too. The score has an {term}`influence function`. Let $u$ be the coverage at which a point is
+# accepted, $y$ its correctness and $A$ the area under the curve. The point's influence on $A$ is
 #
 # $$
 # \mathrm{acc}_u - A + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc ,
@@ -546,7 +541,7 @@ chapter.values(
 #
 # on the bound's area $-\ln(a)\,(y - a)$, and on the score the difference. The variance of the score
 # is the mean square of the influence over $n$; for two methods on the same points, that of the
-# difference of influences. Nothing needs to be resampled; the {term}`bootstrap` stands beside it:
+# difference of influences. The {term}`bootstrap` stands beside it:
 
 # %%
 sr_runs = trained.predictions["SR", min(epsilons)]
@@ -598,60 +593,107 @@ chapter.values(
 )
 
 # %% [markdown]
-# Of {value}`normalized_score.comparisons` comparisons, {value}`normalized_score.not_enough` need
-# more than the {value}`normalized_score.at_hand:,` points at hand; telling SAT, MCDO or a deep
-# ensemble from the softmax response takes {value}`normalized_score.typical_points:,.0f` points in
-# the median. More training runs on the same points cannot replace them.
+# There are {value}`normalized_score.at_hand:,` points at hand. Of
+# {value}`normalized_score.comparisons` comparisons, {value}`normalized_score.not_enough` need more.
+# Telling SAT, MCDO or a deep ensemble from the softmax response takes
+# {value}`normalized_score.typical_points:,.0f` points in the median. More training runs on the same
+# points cannot replace them.
 
 # %% [markdown]
 # ## What is new here
 #
-# - The score is E-AURC, by proof (Eq. {eq}`eq-e-aurc`) and on every model of the page (largest
-#   difference {value}`normalized_score.largest_gap:.0e`).
-# - The closed forms of Eq. {eq}`eq-extremes` say what a score is worth: a method that knows nothing
-#   scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9 and
-#   {value}`normalized_score.random_60:.3f` at 0.6.
-# - The score has an influence function (Eq. {eq}`eq-influence`), so that one test set gives a
-#   standard error, and the size of the test set that a comparison needs:
-#   {value}`normalized_score.not_enough` of {value}`normalized_score.comparisons` need more than
-#   there is.
-# - How much privacy is spent when models are stopped early to make them equally accurate is a
-#   number: {value}`normalized_score.widest_spent:.2f` where {value}`normalized_score.widest:g` was
-#   meant.
+# - The score is E-AURC, by proof (Eq. {eq}`eq-e-aurc`).
+# - The closed forms of Eq. {eq}`eq-extremes` say what a score is worth at an accuracy.
+# - One test set gives a standard error (Eq. {eq}`eq-influence`), and the size of the test set that
+#   a comparison needs.
+# - How much privacy models have spent that are stopped early is a number.
 #
 # ## What the paper leaves open
 #
-# - *The discretization, and ties.* P1 prints a sum without its width and does not say in which
-#   order points of equal score are accepted. On Fashion-MNIST SCTD leaves many points tied, so that
-#   it moves the score ({doc}`interplay`).
-# - *Comparisons between accuracies.* The score subtracts a limit, it does not divide by a range. By
-#   Eq. {eq}`eq-extremes` part of what grows as $\epsilon$ falls is the score of ignorance itself.
-#   P1 does not separate the two; a figure of this page does.
-# - *Chance.* Standard deviations over five training runs do not contain that all of them are judged
-#   on the same test points.
-# - *All or most.* The text says that the score grows with every smaller budget; in P1's own Table 2
-#   it does so in {value}`normalized_score.growing_paper:.0%` of the steps.
+# - *Ties.* On Fashion-MNIST SCTD leaves many points tied, so that their order moves the score
+#   ({doc}`interplay`).
+# - *Comparisons between accuracies.* By Eq. {eq}`eq-extremes` part of what grows as $\epsilon$
+#   falls is the score of ignorance itself. P1 does not separate the two; a figure of this page
+#   does.
 #
 # ## Exercises
 #
-# 1. Extreme accuracies. Is the bound reached there, too?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -y '{"full_accuracies": [0.02, 0.99]}'
-#    ```
-# 2. Train for a quarter of the steps. Which scores change more, those without privacy or those with
-#    the strictest budget?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -p steps 33
-#    ```
-# 3. One low learning rate for all. Does privacy still make the score worse?
-#    ```sh
-#    papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
-#        -y '{"rates": [0.1], "free_rates": [0.1]}'
-#    ```
-# 4. Prove that no order can score more than the entropy of $a$.
-# 5. Use `selective.points_needed` on two models of your own.
+# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+sure = rng.random(10_000)
+correct = rng.random(10_000) < 0.6 + 0.4 * sure
+for name, score in (("good", sure), ("random", rng.random(10_000)), ("perfect", correct)):
+    print(f"{name} order: {normalized_score(correct, score):.3f}")
+
+# %% [markdown]
+# 1. At which accuracy can an order lose most?
+#
+#    :::{dropdown} Solution
+#    A model that is always right, or always wrong, has nothing to order: its score is 0. A random
+#    order loses most at an accuracy of $1/e$, the worst order at a half. So scores at very
+#    different accuracies are compared with care: the same loss is more of what can be lost at 0.99.
+#    :::
+
+# %% tags=["solution"]
+from lib.selective import random_order_score, worst_order_score
+
+for accuracy in (0.02, 0.2, 0.37, 0.5, 0.9, 0.99):
+    random, worst = random_order_score(accuracy), worst_order_score(accuracy)
+    print(f"accuracy {accuracy:g}: random {random:.3f}, worst {worst:.3f}")
+
+# %% [markdown]
+# 2. Prove that no order can score more than the entropy $-a \ln a - (1 - a) \ln(1 - a)$ of the
+#    accuracy $a$.
+#
+#    :::{dropdown} Solution
+#    Swap two neighbors in the order so that the wrong answer comes first: the curve falls at one
+#    coverage and stays elsewhere. So the worst order has all wrong answers first, and its curve is
+#    $\max\{0, 1 - (1 - a) / c\}$. The area under that is $a + (1 - a) \ln(1 - a)$, that under the
+#    bound $a - a \ln a$; the difference is the entropy. The cell has both, for an accuracy of 0.8.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+a = 0.8
+correct = np.arange(100_000) < a * 100_000
+worst = normalized_score(correct, ~correct)  # every wrong answer before every right one
+print(f"{worst:.4f}", f"{-a * np.log(a) - (1 - a) * np.log(1 - a):.4f}")
+
+# %% [markdown]
+# 3. How many points tell a score from a noisier version of itself?
+#
+#    :::{dropdown} Solution
+#    The smaller the difference, the more points, about as one over its square. But scores that are
+#    nearly the same also err on the same points, and pairing takes that part of the chance away.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import points_needed
+
+rng = np.random.default_rng(0)
+sure, noise = rng.random(2000), rng.normal(size=2000)
+correct = rng.random(2000) < 0.6 + 0.4 * sure
+for much in (0.1, 0.3, 1.0):
+    n = points_needed(correct, sure, correct, sure + much * noise)
+    print(f"noise {much:g}: about {round(n, -1):,.0f} points")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/normalized_score.py out.ipynb -f params/quick/normalized_score.yml \
+#     -y '{"rates": [0.1], "free_rates": [0.1]}'
+# ```
 #
 # ## Further pages
 #

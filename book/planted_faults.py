@@ -1,39 +1,42 @@
 # %% [markdown]
 # # Planted faults: which audit finds what
 #
-# An audit that was never seen to find a fault proves nothing by finding none. So faults are planted
-# into a training that works, one at a time. Which audit finds which, and how often does one accuse
-# a training that has no fault?
+# When a fault is planted into a private training run, which audit finds it, and how often is a run
+# without a fault accused?
 #
-# **Answer.** An audit finds a fault only if it sees where the fault acts. From inside one training
-# run, {value}`planted_faults.inside_found` of {value}`planted_faults.faults` faults are found. From
-# outside, many final models of each fault find {value}`planted_faults.outside_found`.
+# **Answer.** An audit finds a fault only if it sees where the fault acts: inside one training run
+# {value}`planted_faults.inside_found` of the planted faults are found, in final models few or none.
 #
 # ```{result} planted
 # ```
 #
-# Each row is a training with one fault, each column an audit. All claim $\epsilon = $
-# {value}`planted_faults.claim:g`. Audits from *outside* see final models; those from *inside* one
-# run see all steps of {value}`planted_faults.canaries:,` gradient canaries. The first row has no
-# fault: what is found there is a false alarm.
+# Each row is a training run with one fault, each column an audit. Audits from *outside* see final
+# models, those from *inside* all steps of one run. The first row has no fault: what is found there
+# is a false alarm.
 #
 # **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
 # </reference/white_box>`): test single steps, and the form of the mechanism.
 #
 # ## What holds, and what does not
 #
+# ```{margin}
+# **Found** is a fault that shows in at least {value}`planted_faults.often:.0%` of an audit's runs.
+# All runs claim $\epsilon = $ {value}`planted_faults.claim:g`. The audits from inside look at
+# {value}`planted_faults.canaries:,` gradient canaries.
+# ```
+#
 # - *Holds.* Single steps of one run find {value}`planted_faults.steps_found` of
-#   {value}`planted_faults.faults` faults in at least {value}`planted_faults.often:.0%` of the runs;
-#   where a tenth of the noise is missing, in {value}`planted_faults.tenth_found:.0%`. The test of
-#   fresh noise and Poisson samples finds {value}`planted_faults.form_found` others, which leave no
-#   trace in single steps. Together they find {value}`planted_faults.inside_found`.
-# - *Holds.* Bounds that rest on less find gross mistakes: on the hypothesis of a Gaussian curve and
-#   independent scores {value}`planted_faults.gaussian_found`, on no hypothesis
+#   {value}`planted_faults.faults` faults. Where a tenth of the noise is missing, they say so in
+#   {value}`planted_faults.tenth_found:.0%` of the runs. The test of fresh noise and Poisson samples
+#   finds {value}`planted_faults.form_found` others, which leave no trace in single steps. Together
+#   they find {value}`planted_faults.inside_found`.
+# - *Holds.* Bounds that rest on less find gross mistakes. On the hypothesis of a Gaussian curve and
+#   independent scores they find {value}`planted_faults.gaussian_found`, on no hypothesis
 #   {value}`planted_faults.free_found`.
-# - *Holds.* {value}`planted_faults.sound_runs` sound trainings: the bounds accuse
-#   {value}`planted_faults.alarms_bounds` times, single steps {value}`planted_faults.alarms_steps`
-#   and the test of the form {value}`planted_faults.alarms_form` times, where each may in
-#   {value}`planted_faults.allowed:.0%`.
+# - *Holds.* Of {value}`planted_faults.sound_runs` sound training runs each audit may accuse
+#   {value}`planted_faults.allowed:.0%`. The bounds accuse {value}`planted_faults.alarms_bounds`,
+#   all together, and single steps {value}`planted_faults.alarms_steps`. The test of the form
+#   accuses {value}`planted_faults.alarms_form`.
 # - *Caution.* From outside {value}`planted_faults.models:,` models find
 #   {value}`planted_faults.outside_found` of the faults. With all guesses right they could have
 #   shown {value}`planted_faults.outside_ceiling:.1f`, but the final model hides most of what a
@@ -77,8 +80,9 @@ chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidd
 # %% [markdown]
 # ## Faults and audits
 #
-# Every fault is planted in the optimizer, in the noise or in the sampler of the book's engine by
-# Opacus; canaries, scores and claims stay what they are.
+# An audit that was never seen to find a fault proves nothing by finding none. So faults are planted
+# into a training run that works, one at a time. Each is planted in the optimizer, in the noise or
+# in the sampler of the book's engine by Opacus. Canaries, scores and claims stay what they are.
 #
 # - *Of the noise*: so much of what the claim needs.
 # - *Noise not scaled*: by the clipping norm, which is {value}`planted_faults.clipping:g` here.
@@ -171,14 +175,16 @@ chapter.values(
 # %% [markdown]
 # ### What each audit showed
 #
-# The table above has a row for each fault and audit: the share found, the bound in the median (for
-# *form* a p-value), and what the same audit shows if no guess is wrong. On no
-# hypothesis {value}`planted_faults.canaries:,` canaries show
-# {value}`planted_faults.free_ceiling:.2f` at most. Clipping the mean over a batch can escape bounds
-# by guesses: very many canaries in a batch bound each other, and look as if each had been clipped.
-# Noise for another $\delta$ is a little less noise,
-# so that single steps find it in {value}`planted_faults.delta_steps:.0%`, and the bound of a
-# Gaussian curve with independent scores in {value}`planted_faults.delta_gaussian:.0%`.
+# The folded table has a row for each fault and audit. It says how often the fault is found, and the
+# bound in the median (for *form* a p-value). Its last column is what the same audit shows if no
+# guess is wrong. On no hypothesis {value}`planted_faults.canaries:,` canaries show
+# {value}`planted_faults.free_ceiling:.2f` at most.
+#
+# Clipping the mean over a batch can escape bounds by guesses: very many canaries in a batch bound
+# each other, and look as if each had been clipped. Noise for another $\delta$ is a little less
+# noise. So single steps find it in {value}`planted_faults.delta_steps:.0%` of the runs. The bound
+# of a Gaussian curve with independent scores finds it in
+# {value}`planted_faults.delta_gaussian:.0%`.
 #
 # ## What is new here
 #
@@ -188,28 +194,64 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Fewer canaries. Which audit loses most, and which loses nothing?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p canaries 400
-#    ```
-# 2. A smaller claim. Which faults do bounds on no hypothesis find now?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p epsilon 1.0
-#    ```
-# 3. A larger claim. Which audits have a star now?
-#    ```sh
-#    papermill book/planted_faults.py out.ipynb \
-#        -f params/quick/planted_faults.yml -p epsilon 8.0
-#    ```
+# 1. Seven of ten guesses are right. What do more canaries add to each bound, and what does the
+#    hypothesis?
+#
+#    :::{dropdown} Solution
+#    More canaries add little here: they make the rate sure, and the rate stays. The hypothesis of a
+#    Gaussian curve adds more than all of them, as it turns the rate into an $\epsilon$ at a small
+#    $\delta$. It is a hypothesis: a bound that rests on it stands beside the other one.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import one_run_epsilon
+
+for n in (400, 1000, 4000):
+    free = one_run_epsilon(int(0.7 * n), n, n, 1e-5)
+    gaussian = one_run_epsilon(int(0.7 * n), n, n, 1e-5, family="gaussian")
+    print(f"{n:>5,} canaries: {free:.2f} on no hypothesis, {gaussian:.2f} if Gaussian")
+
+# %% [markdown]
+# 2. A bug adds half of the noise only. How far is the training from its claim?
+#
+#    :::{dropdown} Solution
+#    The same bug costs more than a factor of four, and the more the larger the claim is. But a
+#    larger claim also has to be refuted, which is the next question.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+
+for claim in (1.0, 3.0, 8.0):
+    sigma = find_noise_multiplier(claim, 1e-5, sample_rate=0.01, steps=1000)
+    faulty = PrivacyLedger((SampledGaussian(0.01, sigma / 2, 1000),))
+    print(f"claimed {claim:g}, with half the noise {faulty.epsilon(1e-5):.1f}")
+
+# %% [markdown]
+# 3. How many models does an audit from outside need to refute these claims, at best?
+#
+#    :::{dropdown} Solution
+#    About $e^\epsilon$ of them, and that with an attack that never errs. From inside a single
+#    training each canary is a trial of its own. That is why faults at large claims are found from
+#    inside, or not at all.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import trials_needed
+
+for claim in (1.0, 3.0, 8.0):
+    print(f"claim {claim:g}: {trials_needed(claim, 1e-5):,} models, and an attack without an error")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/planted_faults.py out.ipynb -f params/quick/planted_faults.yml -p canaries 400
+# ```
 #
 # ## Summary
 #
-# From inside one run {value}`planted_faults.inside_found` of {value}`planted_faults.faults` faults
-# are found, from outside {value}`planted_faults.outside_found` by
-# {value}`planted_faults.models:,` models. [What no such audit can
-# find](#what-no-such-audit-can-find) stands above.
+# Single steps and the form of the mechanism, seen from inside one run, find what final models hide.
+# Neither finds [what meets no canary](#what-no-such-audit-can-find).
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -1,23 +1,29 @@
 # %% [markdown]
 # # Suitability filters: what the guarantee is worth
 #
-# The filter of [the page before](suitability.py) decides by estimates of accuracy. Its error rate
-# is bounded where these are right on the user's data. Are they?
+# The filter of [the page before](suitability.py) bounds its error rate where its estimates of
+# accuracy are right on the user's data: are they?
 #
-# **Answer.** The estimator learned on other data, so it flatters the user's: of each point by which
-# the accuracy drops, the filter does not see {value}`suitability_guarantee.delta_slope:.2f`. A few
-# labels do not correct that, unless their own error is counted.
+# **Answer.** Mostly not, as the estimator learned on other data and flatters the user's: of each
+# point by which the accuracy drops, the filter does not see
+# {value}`suitability_guarantee.delta_slope:.2f`.
 #
 # ```{result} error-drop
 # ```
 #
-# Each point is a user fold. On the diagonal a filter sees nothing of the drop.
+# ```{margin}
+# **The number above** is the slope of a least-squares line. Part of it is arithmetic: error and
+# drop both contain the user's true accuracy, with the same sign.
+# ```
+#
+# Each point is a user fold. On the diagonal a filter sees nothing of the drop. A few labels do not
+# correct that, unless their own error is counted.
 #
 # **Do this.**
-# - Take labels of the user's data, drawn at random. {py:obj}`lib.suitability.labels_for_power` says
-#   how many, {py:obj}`lib.suitability.labels_test` what they show, exactly.
+# - Take labels of the user's data at random. {py:obj}`~lib.suitability.labels_for_power` says how
+#   many, {py:obj}`~lib.suitability.labels_test` what they show, exactly.
 # - Draw the rows, or have them drawn by somebody whom neither party chose.
-# - If you look more than once, plan it: {py:obj}`lib.suitability.SequentialDesign`.
+# - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
 #
 # ## What holds, and what does not
 #
@@ -28,23 +34,27 @@
 # - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, as the labels' own error
 #   is left out. With 100 labels the error rate is
 #   {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%.
-# - *Caution.* Five looks at 5% err in {value}`suitability_time.uncorrected:.0%`.
-# - *Caution.* Honesty is needed. With honest parties the filter calls
+# - *Caution.* The filter needs honesty. With honest parties it calls
 #   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With a hold-out that
-#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, without a false
-#   label.
-# - *Holds in part.* Too few samples explain some of the suitable folds that are missed:
-#   {value}`suitability_guarantee.missed_few:.0%` at {value}`suitability_guarantee.few` user
-#   samples, {value}`suitability_guarantee.missed_all:.0%` at all.
+#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, all labels true.
+# - *Holds in part.* Too few samples explain some of the missed suitable folds. With
+#   {value}`suitability_guarantee.few` user samples the filter misses
+#   {value}`suitability_guarantee.missed_few:.0%`. With all samples it still misses
+#   {value}`suitability_guarantee.missed_all:.0%`.
 # - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
 #   of the error on data that have moved.
+#
+# ```{margin}
+# **New here:** tests that carry the labels' own error; the error of the fit in the
+# p-value; cheats without a false label, and checks; sample sizes on real data (the paper announces
+# ablations, of which our text has no numbers); multicalibration.
+# ```
 #
 # ## What to do
 #
 # - With many labels and many rows without, {py:obj}`~lib.suitability.prediction_powered_test` gains
-#   power. Its level is approximate, and it needs at least
-#   {value}`suitability_guarantee.few_errors` errors among the labels. In the simulation it errs in
-#   {value}`suitability_guarantee.flattered_powered:.1%` of the cases.
+#   power. Its level is approximate, and it needs at least {value}`suitability_guarantee.few_errors`
+#   errors among the labels.
 # - No statistic on the rows that somebody hands in replaces drawing them.
 # - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
@@ -115,8 +125,8 @@ for text in notes[:1]:
 # $$ (eq-lemma)
 #
 # Then the difference of the accuracies is that of the means plus
-# $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$ (test, user; P2 writes $\varepsilon_s$ and
-# $\varepsilon_t$, source and target), and the margin for the means becomes (Corollary 4.4, a
+# $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$. (For test and user P2 writes $\varepsilon_s$
+# and $\varepsilon_t$, source and target.) So the margin for the means becomes (Corollary 4.4, a
 # {term}`margin adjustment`)
 #
 # $$
@@ -126,9 +136,7 @@ for text in notes[:1]:
 #
 # with $\Delta$ = estimated minus true accuracy, what labels can measure (Eq. 12).
 #
-# ## The experiments again
-#
-# The experiments, filter and user data are those of the page before, for one shuffle of the source:
+# Experiments, filter and user data are the page before's, for one shuffle of the source:
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -149,10 +157,9 @@ suitability_filter = suitability.SuitabilityFilter(margin, alpha, estimator=auth
 # %% [markdown]
 # ## Estimated and true accuracy
 #
-# The filter compares estimates and is right as far as these are. Figure 5 of the paper takes one
-# estimator, from one part of the source, to all other folds, and then calibrates it on the labels
-# of each target, which no user has. That the calibrated means lie on the diagonal proves nothing:
-# the intercept of a logistic regression makes them do so.
+# Figure 5 of the paper takes one estimator, from one part of the source, to all other folds. It
+# then calibrates that on the labels of each target, which no user has. The calibrated means lie on
+# the diagonal, which proves nothing: the intercept of a logistic regression makes them do so.
 
 # %%
 origin = next((f for f in first.user_folds["ID"] if f[2].endswith("Europe")), None)
@@ -237,18 +244,13 @@ chapter.settle(
 chapter.settle("P2-A41-", lambda: {"no-large-error": errors["wrong"].iloc[-1]}, unless=not_fmow)
 
 # %% [markdown]
-# On test data the error is {value}`suitability_guarantee.delta_test_mean:+.4f` in the mean, on user
-# data {value}`suitability_guarantee.delta_user_mean:+.3f`; a positive one, where the estimator
-# flatters the user's data, occurs in {value}`suitability_guarantee.delta_user_positive:.0%` of the
-# experiments. The least-squares line of the error on the drop has a slope of
-# {value}`suitability_guarantee.delta_slope:.2f`: so much of a point of drop is hidden, and a filter
-# sees the rest. (Both contain the user's true accuracy, with the same sign: part of the slope is
-# arithmetic.)
+# Averaged over the experiments, the error is {value}`suitability_guarantee.delta_test_mean:+.4f` on
+# test data and {value}`suitability_guarantee.delta_user_mean:+.3f` on user data.
 #
 # ## The guarantee in a simulation
 #
-# A margin that is adjusted by Eq. {eq}`eq-adjusted`, in a simulation at
-# the boundary of the null hypothesis, where SUITABLE should be said in at most 5% of the cases:
+# Here the margin is adjusted by Eq. {eq}`eq-adjusted`, in a simulation at the boundary of the null
+# hypothesis. SUITABLE should be said in at most 5% of the cases:
 
 # %%
 rng = np.random.default_rng(seed)
@@ -299,29 +301,33 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 # Suppose that the estimator flatters the user's data by five points. The unadjusted filter then
 # says SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases, with the exact
 # adjustment in {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The
-# paper estimates it from a small labelled sample and uses the estimate as if it were exact. With
-# 100 labels that gives {value}`suitability_guarantee.flattered_plug_in:.1%`, more than the level.
+# paper estimates it from a small labeled sample and uses the estimate as if it were exact, which
+# errs more often than the level allows (*plug-in*).
 #
 # The estimate's own uncertainty has to count. One way is a lower bound for $m'$ at half the level,
-# tested at the other half: {value}`suitability_guarantee.flattered_bound:.1%`. Another is a
-# {term}`prediction-powered` test {cite}`angelopoulos2023prediction`, which takes the labelled
-# sample's error off the unlabelled estimates and adds up both variances:
-# {value}`suitability_guarantee.flattered_powered:.1%`.
+# tested at the other half (*bound*). Another is a {term}`prediction-powered` test
+# {cite}`angelopoulos2023prediction`: it takes the labeled sample's error off the unlabeled
+# estimates, and adds up both variances.
 #
-# Both see little. With no true drop the bound finds
-# {value}`suitability_guarantee.power_bound:.0%` of the data suitable, the prediction-powered test
-# {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels alone
-# {value}`suitability_guarantee.power_labels:.0%`. Estimates as vague as these add little to labels.
+# Both see little: estimates as vague as these add little to labels. With no true drop the bound
+# finds {value}`suitability_guarantee.power_bound:.0%` of the data suitable. The prediction-powered
+# test finds {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels
+# alone {value}`suitability_guarantee.power_labels:.0%`.
 #
-# The prediction-powered test is one for many labels. With few errors among them tests that take
-# zeros and ones for normal numbers err more often than 5%; this one then proves little, as it
-# counts eight right and eight wrong answers into its variance, and its level is approximate.
-# Labels alone have an exact test: outcomes are ordered by Farrington and Manning's score, and the
-# p-value is the largest probability, over accuracies that differ by the margin, of an outcome as
-# extreme. A report says SUITABLE or UNSUITABLE by labels only if this test does. Its rates of error
-# follow by enumeration of both binomials, beside those of Welch's test and of the score with normal
-# quantiles: the largest over five accuracies from 0.5 to 0.99 (between them the last two err a
-# little more still).
+# ```{margin}
+# **Few errors among the labels.** Tests that take zeros and ones for normal numbers then err more
+# often than 5%. The prediction-powered test proves little there, as it counts eight right and eight
+# wrong answers into its variance; its level is approximate. It is a test for many labels.
+#
+# **Between the five accuracies** of the table Welch's test and the score err a little more still.
+# ```
+#
+# Labels alone have an exact test. Outcomes are ordered by Farrington and Manning's score. The
+# p-value is the largest probability of an outcome as extreme, over accuracies that differ by the
+# margin. A report says SUITABLE or UNSUITABLE by labels only if this test does.
+#
+# Its rates of error follow by enumeration of both binomials, as do those of Welch's test and of the
+# score with normal quantiles. The table has the largest over five accuracies from 0.5 to 0.99.
 
 # %%
 by_enumeration = stored_table(label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100)
@@ -341,20 +347,19 @@ chapter.values(
 )
 
 # %% [markdown]
-# The exact test errs in at most {value}`suitability_guarantee.worst_exact:.3f`, Welch's in up to
-# {value}`suitability_guarantee.worst_welch:.2f` (with two labels), the score
+# The exact test errs in at most {value}`suitability_guarantee.worst_exact:.3f`. Welch's errs in up
+# to {value}`suitability_guarantee.worst_welch:.2f`, with two labels, and the score in up to
 # {value}`suitability_guarantee.worst_score:.2f`.
 #
 # ### The error of the fit
 #
 # Even where a logistic model is right on both populations, a *fitted* one is not calibrated: its
 # coefficients are off by chance, and shrunk by the penalty. That is a calibration error in the
-# sense of Corollary 4.4, the same for all of the user's rows, and the paper's test leaves it out:
-# more rows do not make it smaller. The filter here (`test="fitted"`, the default; `test="paper"` is
-# the paper's) adds that variance, at coefficients at which the drop equals the margin. All levels
-# rest on independent rows, or on the clusters that it is given (`clusters=`). In a
-# simulation where correctness depends on four signals by a logistic model on both populations, at
-# the boundary:
+# sense of Corollary 4.4. It is the same for all of the user's rows, so more rows do not make it
+# smaller. The paper's test leaves it out (`test="paper"`). The default, `test="fitted"`, adds that
+# variance, at coefficients at which the drop equals the margin. All levels rest on independent
+# rows, or on the clusters that it is given (`clusters=`). In a simulation correctness depends on
+# four signals by a logistic model on both populations, at the boundary:
 
 # %%
 fits = stored_table(
@@ -382,15 +387,15 @@ chapter.values(
 )
 
 # %% [markdown]
-# The paper's test errs in up to {value}`suitability_guarantee.worst_paper:.0%`, the one that counts
-# the error of the fit in at most {value}`suitability_guarantee.worst_fitted:.1%` of these runs; its
-# 95% interval lies above 5% in {value}`suitability_guarantee.fitted_above` of
-# {value}`suitability_guarantee.n_fits` rows.
+# The paper's test errs in up to {value}`suitability_guarantee.worst_paper:.0%` of these runs, the
+# default in up to {value}`suitability_guarantee.worst_fitted:.1%`. Of the default's
+# {value}`suitability_guarantee.n_fits` intervals {value}`suitability_guarantee.fitted_above` lie
+# above the level.
 #
 # ### A few labels of the user's data
 #
-# How many are needed {py:obj}`lib.suitability.labels_needed` says for a wanted precision, and
-# {py:obj}`lib.suitability.labels_for_power` for a decision by labels alone. Here are a few:
+# How many are needed {py:obj}`~lib.suitability.labels_needed` says for a wanted precision,
+# {py:obj}`~lib.suitability.labels_for_power` for a decision by labels alone. Here are a few:
 
 # %%
 with_labels = []
@@ -419,10 +424,10 @@ chapter.table(
 )
 
 # %% [markdown]
-# On these data the tests that use few labels decide *less* often right than the filter without any:
-# they pay in power; only the bound and the exact test have a level that holds for it. And the
-# plug-in's false positive rate is large with the fewest labels only, and with the most it is as
-# often right as the filter: these users are rarely at the boundary, where the simulation puts them.
+# On these data the tests that use few labels decide *less* often right than the filter without any.
+# They pay in power, and only the bound and the exact test have a level that holds for it. The
+# plug-in's false positive rate is large with the fewest labels only. With the most it is as often
+# right as the filter: these users are rarely at the boundary, where the simulation puts them.
 #
 # ### No labels, no guarantee
 #
@@ -453,10 +458,9 @@ estimates_u = suitability_filter.estimate(user_signals)
 #
 # "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
 # Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
-# to pass, and no correction is needed for that. Estimates are compared, and the true accuracies
-# stand beside: all pairs pass here, but by the labels Asia and the Americas differ by about the
-# margin. More than it or less, so many labels do not say; equivalent they do not show them. A claim
-# of fairness needs labels.
+# to pass, and no correction is needed for that. By the estimates all pairs pass here. By the
+# labels, which stand beside, Asia and the Americas differ by about the margin: so many labels show
+# neither more than it nor equivalence. A claim of fairness needs labels.
 
 # %%
 both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
@@ -500,28 +504,29 @@ chapter.table(
 # ## Somebody cheats
 #
 # "Non-adversarial behavior from both model providers and users" is an assumption of the paper
-# (section 6). What does it hold off? Somebody wants SUITABLE for data that are not. The provider
-# hands in the hold-out rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, the user hands in
-# $D_u$. All rows below are real and all labels true; the cheat is in the choice alone.
+# (section 6). Somebody wants SUITABLE for data that are not. The provider hands in the hold-out
+# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, chosen from many more labeled source
+# rows. The user hands in $D_u$. All rows are real and all labels true; the cheat is the choice
+# alone.
 #
-# The provider has many more labelled rows than are handed in, all source data, and may take
+# | cheat | rows that are handed in |
+# |---|---|
+# | *provider:* unsure test rows | where the model is least sure (three quarters): a low bar |
+# | unsure rows in both | the hold-out rows from there, too |
+# | right hold-out rows | one in five of the wrong ones: high estimates, small differences |
+# | flat hold-out | as many right where the model is sure as where not: no drop is found |
+# | *user:* sure rows | where the model is surest (three quarters of the own data) |
+# | repeated rows | a tenth of the rows, ten times each: chance looks like evidence |
+# | test, source rows mixed in | half of them the provider's test rows, or other source rows |
 #
-# - *unsure test rows*: from the three quarters on which the model is least sure, so that the bar is
-#   low; or the hold-out rows from there, too (*unsure rows in both*);
-# - *right hold-out rows*: only one in five of the rows on which the model is wrong, so that every
-#   estimate is high, and differences are small;
-# - a *flat hold-out*: rows among which as many are right where the model is sure as where it is
-#   not. The estimator then learns that signals say nothing, and finds no drop anywhere.
+# The truth is about populations: whether accuracy on all of the user's fold is within the margin
+# {value}`suitability_guarantee.cheat_margin:g` of that on all source data.
 #
-# The user may hand in
-#
-# - *sure rows*: from the three quarters of the own data on which the model is surest;
-# - *repeated rows*: a tenth of the rows, ten times each, so that chance looks like evidence;
-# - *test rows* of the provider, or other *source rows*, for half of the own ones.
-#
-# The truth that counts is about populations: whether accuracy on all of the user's fold is within
-# the margin {value}`suitability_guarantee.cheat_margin:g` of that on all source data. (The margin
-# was chosen after a look at honest parties: at 0.05 the filter is lenient without any cheat.)
+# ```{margin}
+# **The margin** was chosen after a look at honest parties: at 0.05 the filter is lenient without
+# any cheat. **The intervals** of the table are over user folds alone. Folds of the same split share
+# rows, so they are a little too narrow even so.
+# ```
 
 # %%
 drawn = pd.concat(
@@ -558,20 +563,24 @@ chapter.table(
 )
 
 # %% [markdown]
-# The interval is over user folds alone; folds of the same split share rows, so it is a little too
-# narrow even so.
-#
 # ### What shows it
 #
 # Six checks, each at the level 0.05 or with a threshold, on the data sets that are not suitable. A
 # check is worth something if it fires for the cheat and not in the first row.
 #
-# *Moved reference* compares the largest probability in $D_\mathrm{sf}$ and $D_\mathrm{test}$,
-# *moved source* that in $D_\mathrm{test}$ and in as many labelled source rows that somebody else
-# drew, *moved user* $D_u$ and $D_\mathrm{test}$ (Kolmogorov and Smirnov, with Bonferroni over all,
-# the right and the wrong rows); *copies* fires if more than 1% of the user's rows are copies.
-# *Labels given* are {value}`suitability_guarantee.cheat_labels` of the rows handed in; *labels
-# drawn* as many that somebody else drew from the user's population (exact binomial tests).
+# | check | what it compares |
+# |---|---|
+# | moved reference | the largest probability in $D_\mathrm{sf}$ and in $D_\mathrm{test}$ |
+# | moved source | that in $D_\mathrm{test}$ and in as many labeled source rows drawn by others |
+# | moved user | that in $D_u$ and in $D_\mathrm{test}$ |
+# | copies | fires if more than 1% of the user's rows are copies |
+# | labels given | labels of {value}`suitability_guarantee.cheat_labels` of the rows handed in |
+# | labels drawn | as many that somebody else drew from the user's population |
+#
+# ```{margin}
+# **The tests.** What has *moved*: Kolmogorov and Smirnov's, with Bonferroni's correction over all,
+# the right and the wrong rows. *Labels*: exact binomial tests.
+# ```
 
 # %%
 CHECKS = {
@@ -617,22 +626,23 @@ chapter.settle(
 )
 
 # %% [markdown]
-# A choice of rows is enough, on either side: with the user's sure rows the filter
-# says SUITABLE in {value}`suitability_guarantee.sure:.0%`. A provider who chooses hold-out and test
-# rows alike is not seen within the data handed in ({value}`suitability_guarantee.both_seen:.0%`),
-# and reaches {value}`suitability_guarantee.both:.0%`; it takes source rows that the provider did
-# not choose ({value}`suitability_guarantee.both_source:.0%`). A user's moved signals tell nothing:
-# the honest ones have moved in {value}`suitability_guarantee.honest_moved:.0%` of the cases, those
-# of one who mixes source rows in only in {value}`suitability_guarantee.source_moved:.0%`.
+# A choice of rows is enough, on either side. With the user's sure rows the filter says SUITABLE in
+# {value}`suitability_guarantee.sure:.0%`. A provider who chooses hold-out and test rows alike
+# reaches {value}`suitability_guarantee.both:.0%`. The data handed in do not show it: the check
+# fires in {value}`suitability_guarantee.both_seen:.0%`. Source rows that the provider did not
+# choose show it in {value}`suitability_guarantee.both_source:.0%`. A user's moved signals tell
+# nothing. The honest ones have moved in {value}`suitability_guarantee.honest_moved:.0%` of the
+# cases, those of one who mixes source rows in only in
+# {value}`suitability_guarantee.source_moved:.0%`.
 #
 # ## How many samples, on real data
 #
-# The paper announces ablations on sample sizes; our text of it has no numbers of these. It does
-# explain false negatives: "the empirical evidence provided by $D_u$ and $D_\mathrm{test}$ is
-# insufficient" (section 5.3). If so, they have to go away with more samples. Here the user brings
-# 25 rows of a fold to all of them, and the estimator learns from 100 labelled rows or more; the
-# test set has {value}`suitability_guarantee.n_test:,`. Whether a fold is suitable is asked of all
-# its rows, so that the truth stays the same while the sample grows.
+# The paper explains false negatives: "the empirical evidence provided by $D_u$ and
+# $D_\mathrm{test}$ is insufficient" (section 5.3). If so, they have to go away with more samples.
+# Here the user brings {value}`suitability_guarantee.few` rows of a fold or more, up to all. The
+# estimator learns from 100 labeled rows or more. The test set has
+# {value}`suitability_guarantee.n_test:,`. Whether a fold is suitable is asked of all its rows, so
+# that the truth stays the same while the sample grows.
 
 # %%
 sized = pd.concat(
@@ -686,31 +696,33 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With {value}`suitability_guarantee.most_holdout:,` hold-out rows the fraction of
-# suitable folds that are missed goes from {value}`suitability_guarantee.missed_few:.0%` at
-# {value}`suitability_guarantee.few` user samples to {value}`suitability_guarantee.missed_all:.0%`
-# at all, false positives from {value}`suitability_guarantee.fpr_few:.1%` to
-# {value}`suitability_guarantee.fpr_all:.1%`. What is left need not be the user's matter: the test
-# rows are as many as before, and estimates that are off stay off.
+# With {value}`suitability_guarantee.most_holdout:,` hold-out rows fewer suitable folds are missed,
+# the more rows the user brings. False positives go from {value}`suitability_guarantee.fpr_few:.1%`
+# to {value}`suitability_guarantee.fpr_all:.1%`. What is left need not be the user's matter: the
+# test rows are as many as before, and estimates that are off stay off.
 #
 # ## Multicalibration: right in every group
 #
 # By Lemma 4.3 the error of the estimated accuracy is the calibration error on the user's data.
 # Where these are a subpopulation of the source, section 4.2 proposes {term}`multicalibration`
 # {cite}`hebert2018multicalibration`: estimates that are right within each of many groups, at each
-# level. The step is small: while some group, or some tenth of the estimates in a group, has a mean
-# residual above two points and at least 100 rows, move its estimates by that residual. (These two
-# numbers were fixed before any result was seen.)
+# level ({py:obj}`lib.suitability.Multicalibrator`). Groups must be known without labels. Here they
+# are FMoW's regions and years, and RxRx1's cell types (of digits the digit, which no user would
+# know).
 #
-# Groups have to be known without labels. Here they are FMoW's regions and years and RxRx1's cell
-# types; on digits the digit itself stands in, which no user would know. All methods have the same
-# {value}`suitability_guarantee.calibration_rows:,` labelled source rows, as far as there are as
-# many. *Paper* fits its estimator to all of them. The others spend half on the estimator and half
-# on the correction: of none (*half*), of the *group means*, or of groups and levels
-# (*multicalibrated*). The last one corrects only residuals beyond three standard errors; it was
-# added when the others had been seen. All are judged on rows that neither saw: each group of the
-# remaining source data (ID), and each OOD user fold, whose later years and new regions are in no
-# group.
+# ```{margin}
+# **A step.** While some group, or some tenth of the estimates in a group, has a mean residual above
+# two points and at least 100 rows, its estimates move by that residual. These two numbers were
+# fixed before any result was seen; *multicalibrated* was added when the others had been seen.
+# ```
+#
+# All methods have the same {value}`suitability_guarantee.calibration_rows:,` labeled source rows,
+# as far as there are as many. *Paper* fits its estimator to all of them. The others spend half on
+# the estimator and half on a correction: of nothing (*half*), of the *group means*, or of groups
+# and levels (*multicalibrated*). The last corrects only residuals beyond three standard errors.
+#
+# All are judged on rows that neither saw. These are each group of the remaining source data (ID),
+# and each OOD user fold, whose later years and new regions are in no group.
 
 # %%
 errors = []
@@ -764,52 +776,76 @@ for d in ("fmow", "rxrx1"):
     )
 
 # %% [markdown]
-# Within its source, {value}`suitability_guarantee.main`, a group's estimated accuracy
-# is off by {value}`suitability_guarantee.main_id_paper:.1f` points in the mean with the paper's
-# estimator, by {value}`suitability_guarantee.main_id_multi:.1f` with multicalibration, and by
-# {value}`suitability_guarantee.main_chance:.1f` if estimates were exact. A correction learnt from
+# Within its source, {value}`suitability_guarantee.main`, a group's estimated accuracy is off by
+# {value}`suitability_guarantee.main_id_paper:.1f` points in the mean with the paper's estimator.
+# With multicalibration it is {value}`suitability_guarantee.main_id_multi:.1f`, and it would be
+# {value}`suitability_guarantee.main_chance:.1f` if estimates were exact. A correction learned from
 # $n$ rows carries their chance, about $0.5/\sqrt n$: it pays where groups are off by about as much
 # or more. Out of distribution the errors are {value}`suitability_guarantee.main_ood_paper:.1f`
-# against {value}`suitability_guarantee.main_ood_multi:.1f` points: what is learnt about groups of
-# the source does not carry over to data that have moved. The paper says as much; it assumes that
+# against {value}`suitability_guarantee.main_ood_multi:.1f` points. What is learned about groups of
+# the source does not carry over to data that have moved. The paper says as much: it assumes that
 # the target consists of subpopulations of the source.
-#
-# ## What is new here
-#
-# - Tests that carry the labels' own error: a lower bound for the margin, a
-#   {term}`prediction-powered` test, and an exact test of the labels alone.
-# - The error of the fitted estimator in the filter's p-value: without it P(SUITABLE) at the
-#   boundary is up to {value}`suitability_guarantee.worst_paper:.0%`, though the model is right.
-# - Cheats that need no false label, and which checks see which; sample sizes as in the paper's
-#   ablation, on its own data; multicalibration of the correctness estimator,
-#   {py:obj}`lib.suitability.Multicalibrator`.
 #
 # ## Exercises
 #
-# 1. Five hundred labels. Does the filter still add something to them?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -y '{"labels": [500]}'
-#    ```
-# 2. Ten times as many repetitions. Which rates in the simulation now lie clearly above 5%?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p repetitions 10000
-#    ```
-# 3. A margin of five points. Do cheats still pay, where the honest filter is lenient already?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p cheat_margin 0.05
-#    ```
-# 4. A thousand labels for the auditor. How much of the drops do they find?
-#    ```sh
-#    papermill book/suitability_guarantee.py out.ipynb \
-#        -f params/quick/suitability_guarantee.yml -p cheat_labels 1000
-#    ```
+# 1. The offset says by how much estimates overstate accuracy. How many labels fewer does it take to
+#    know it half as precisely?
+#
+#    :::{dropdown} Solution
+#    A quarter of the labels is enough for twice the width: their number goes as one over the square
+#    of it. A margin of one point needs the offset to within less than that, and so thousands of
+#    labels. At that price labels alone often decide.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import labels_needed
+
+for half_width in (0.04, 0.02, 0.01):
+    print(f"to within {half_width:g}: {labels_needed(0.4, half_width):,} labels")
+
+# %% [markdown]
+# 2. Estimates are too high by the same amount on test and user data, or only on one of them. Which
+#    margin must be used for the estimates?
+#
+#    :::{dropdown} Solution
+#    The same bias on both cancels. If user data alone are overstated, the margin for the estimates
+#    shrinks, since part of it is used up. If they are understated, it grows. So what matters is how
+#    the offset *differs*, which no data without labels show.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import corrected_margin
+
+for test, user in ((0.0, 0.0), (0.02, 0.02), (0.0, 0.03), (0.0, -0.03)):
+    margin = corrected_margin(0.05, -test, -user)
+    print(f"too high by {test:+.2f} (test), {user:+.2f} (user): margin {margin:.2f}")
+
+# %% [markdown]
+# 3. You look at the data five times. By how much must the critical value rise above 1.645?
+#
+#    :::{dropdown} Solution
+#    Pocock's design raises it alike for all looks. O'Brien and Fleming's is strict at first and
+#    nearly 1.645 in the end, so that it costs little power. Unplanned looks at 1.645 would err far
+#    more often than the level.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import SequentialDesign
+
+for kind in ("pocock", "obrien-fleming"):
+    design = SequentialDesign(5, kind=kind)
+    print(f"{kind}: {design.critical.round(2).tolist()}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/suitability_guarantee.py out.ipynb -f params/quick/suitability_guarantee.yml \
+#     -p cheat_margin 0.05
+# ```
 #
 # ## Further pages
 #
-# - [Other estimators, peers and a stronger filter](suitability_peers.py).
+# - [Other estimators, and a stronger filter](suitability_peers.py).
 # - [Suitability over time](beyond/suitability_time.py): repeated looks, planned.
 
 # %% tags=["remove-cell", "expect-numbers"]

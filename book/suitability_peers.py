@@ -1,14 +1,19 @@
 # %% [markdown]
-# # Suitability filters: other estimators, peers and a stronger filter
+# # Suitability filters: other estimators, and a stronger filter
 #
-# Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
+# Other methods estimate accuracy without labels, too: does any of them tell suitable data from
 # unsuitable ones better than [the paper's filter](suitability.py)?
 #
-# **Answer.** The paper's filter leaves the known labels of the test data aside. With them a filter
-# orders the decisions better: its ROC AUC is {value}`suitability_peers.shuffles_median:.3f` in the
-# median over shuffles. Yet even then estimates for the user's data are not calibrated.
+# **Answer.** Not in right decisions; but with the known labels of the test data, which the paper's
+# filter leaves aside, a filter orders them better: its ROC AUC is
+# {value}`suitability_peers.shuffles_median:.3f`.
 #
 # ```{result} methods
+# ```
+#
+# ```{margin}
+# **The number above** is the median over shuffles. Even with these labels, estimates for the user's
+# data are not calibrated.
 # ```
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are
@@ -18,23 +23,29 @@
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
 #   data.
 # - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
-# - Report the error at which a decision turns: {py:obj}`lib.suitability.tipping_point`. The report
-#   on [your own model](your_model.py) does so.
+# - Report the error at which a decision turns, {py:obj}`~lib.suitability.tipping_point`, as [your
+#   model's report](your_model.py) does.
 #
 # ## What holds, and what does not
 #
 # - *Holds at one level.* At 5% the paper's filter has the most right decisions,
-#   {value}`suitability_peers.filter_peer_accuracy:.1%`; the best of the others has
-#   {value}`suitability_peers.peer_accuracy:.1%`. It has the most false positives, too:
-#   {value}`suitability_peers.filter_peer_fpr:.3f` against
-#   {value}`suitability_peers.peer_fpr:.3f`. At a level at which it has as few, the lead is small.
+#   {value}`suitability_peers.filter_peer_accuracy:.1%`. The best of the others has
+#   {value}`suitability_peers.peer_accuracy:.1%`.
+# - *Caution.* It has the most false positives, too: {value}`suitability_peers.filter_peer_fpr:.3f`
+#   against {value}`suitability_peers.peer_fpr:.3f`. At a level at which it has as few, the lead is
+#   small.
 # - *Caution.* It does not order the decisions best. Its ROC AUC is
-#   {value}`suitability_peers.filter_peer_area:.3f`; that of
-#   {value}`suitability_peers.best_peer` is {value}`suitability_peers.best_peer_area:.3f`.
+#   {value}`suitability_peers.filter_peer_area:.3f`. That of {value}`suitability_peers.best_peer` is
+#   {value}`suitability_peers.best_peer_area:.3f`.
 # - *Can be had.* The stronger filter needs nothing more of the user.
 # - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean, where a calibrated estimator
-#   has 0. False positives are rare because drops are large.
+#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean. A calibrated estimator has
+#   0. False positives are rare because drops are large.
+#
+# ```{margin}
+# **New here:** other methods by the same test, and filters that use the labels of the
+# test data.
+# ```
 
 # %% tags=["parameters", "hide-input"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
@@ -113,11 +124,15 @@ first = loaded[main, model_seeds[0]]
 # %% [markdown]
 # ## How well each signal predicts correctness
 #
-# Tables 6 and 7 leave the filter aside and ask how well correctness is predicted *in distribution*:
-# by each signal, how well calibrated, and how strongly the signal differs between right and wrong
-# predictions. The binned calibration errors are biased upwards, and the paper's are means over
-# bins, not over rows; both are shown. The authors print means over three random splits of the ID
-# data, and so are held against the range of such means.
+# Tables 6 and 7 leave the filter aside and ask how well correctness is predicted *in distribution*.
+# They say so of each signal, how well it is calibrated, and how strongly it differs between right
+# and wrong predictions. The authors print means over three random splits of the ID data, and so are
+# held against the range of such means.
+#
+# ```{margin}
+# **Binned calibration errors** are biased upwards, and the paper's are means over bins, not over
+# rows. Both are shown.
+# ```
 
 # %%
 source_tables = [first.splits[name] for name in first.id_splits]
@@ -199,8 +214,8 @@ chapter.settle(
 )
 
 # %% [markdown]
-# The coefficients are those of all standardised signals together. Signals that say nearly the same
-# share their weight as the penalty has it, so a negative sign of `conf_max` does not mean that
+# The coefficients are those of all standardized signals together. Signals that say nearly the same
+# share their weight as the penalty has it. So a negative sign of `conf_max` does not mean that
 # confidence speaks against correctness. SHAP values {cite}`lundberg2017unified` of a linear model
 # have the same limit: each signal's coefficient times its distance from the mean.
 
@@ -219,7 +234,7 @@ chapter.figure(
 #
 # The paper's Table 8 finds that more complex estimators do not do better than logistic regression.
 # Here are all of them, with each calibration, fitted to as many rows as a user of the filter might
-# spare; the paper's own setting, with four fifths of the ID data, takes minutes and is part of the
+# spare. The paper's own setting, with four fifths of the ID data, takes minutes and is part of the
 # `standard` profile.
 
 # %%
@@ -287,12 +302,11 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With Platt's method logistic regression predicts
-# {value}`suitability_peers.logistic_accuracy:.1%` of the correctness right; the best of the seven
-# is {value}`suitability_peers.best_estimator` with
-# {value}`suitability_peers.best_estimator_accuracy:.1%`. The Brier score of logistic regression is
-# {value}`suitability_peers.logistic_brier:.4f`, the smallest of the seven
-# {value}`suitability_peers.best_brier:.4f`.
+# With Platt's method logistic regression predicts {value}`suitability_peers.logistic_accuracy:.1%`
+# of the correctness right. The best of the seven is {value}`suitability_peers.best_estimator` with
+# {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score of the seven is
+# {value}`suitability_peers.best_brier:.4f`. That of logistic regression is
+# {value}`suitability_peers.logistic_brier:.4f`.
 #
 # ### A signal of your own
 #
@@ -300,17 +314,18 @@ chapter.settle(
 # makes it one; its further arguments are what the caller has to bring:
 #
 # ```python
+# import numpy as np
 # from lib.selective import sctd
-# from lib.suitability import register_signal, signals
+# from lib.suitability import register_signal
 #
 # @register_signal
 # def training_disagreement(logits, checkpoint_logits):
 #     labels = checkpoint_logits.argmax(axis=2)
 #     return -sctd(np.vstack([labels, logits.argmax(axis=1)]))
-#
-# table = signals(logits, extra=["training_disagreement"], checkpoint_logits=checkpoints)
 # ```
 #
+# Then call
+# `lib.suitability.signals(logits, extra=["training_disagreement"], checkpoint_logits=checkpoints)`.
 # Here it is in use: a small network on digits, whose fifteen checkpoints disagree most where the
 # network is wrong.
 
@@ -324,7 +339,7 @@ chapter.table(
 )
 
 # %% [markdown]
-# ## Other trainings
+# ## Models trained otherwise
 #
 # The authors also publish the signals of models that were trained for invariance (IRM) and for the
 # worst group (groupDRO), one of each.
@@ -355,18 +370,26 @@ else:
     chapter.note("There is no model trained by IRM or groupDRO in this run.")
 
 # %% [markdown]
-# ## Against its peers
+# ## Against other methods
 #
 # The paper knows no baselines. There are methods that estimate accuracy without labels, and each
-# becomes a filter: SUITABLE if its estimate for the user's data is at least that for the test data,
-# by a Welch test of what it averages (*test*); or if the plain numbers say so (*estimated*); or if
-# it reaches the known accuracy of the test data (*known*). {term}`ATC` is average thresholded
-# confidence {cite}`garg2022leveraging`, {term}`DoC` the difference of confidences
-# {cite}`guillory2021predicting`, {term}`CBPE` the isotonically calibrated confidence of the package
-# `nannyml`, whose own rule is an *alert*. The
-# published signals are not logits, which costs the peers something: ATC goes without the
-# temperature that its authors fit first, and CBPE calibrates the confidence of the predicted class
-# alone. Under the first two rules DoC is the same as AC, the average confidence.
+# becomes a filter by one of three rules:
+#
+# - *test*: SUITABLE if its estimate for the user's data is at least that for the test data, by a
+#   Welch test of what it averages;
+# - *estimated*: SUITABLE if the plain numbers say so;
+# - *known*: SUITABLE if it reaches the known accuracy of the test data.
+#
+# {term}`ATC` is average thresholded confidence {cite}`garg2022leveraging`, {term}`DoC` the
+# difference of confidences {cite}`guillory2021predicting`. {term}`CBPE` is the isotonically
+# calibrated confidence of the package `nannyml`, whose own rule is an *alert*. Under the first two
+# rules DoC is the same as AC, the average confidence.
+#
+# ```{margin}
+# **The published signals are not logits,** which costs the other methods something. ATC goes
+# without the temperature that its authors fit first. CBPE calibrates the confidence of the
+# predicted class alone.
+# ```
 
 # %%
 peer_rows = []
@@ -405,31 +428,31 @@ chapter.values(
 )
 
 # %% [markdown]
-# By the same test the filter decides {value}`suitability_peers.filter_peer_accuracy:.1%` right, the
-# best of the others {value}`suitability_peers.peer_accuracy:.1%`; its false positive rate is
-# {value}`suitability_peers.filter_peer_fpr:.3f`, the others' at most
-# {value}`suitability_peers.peer_fpr:.3f`. Under this rule {value}`suitability_peers.best_peer` has
-# the largest ROC AUC ({value}`suitability_peers.best_peer_area:.3f`; the filter's is
-# {value}`suitability_peers.filter_peer_area:.3f`).
+# By the first rule {value}`suitability_peers.best_peer` has the largest ROC AUC. What holds, at the
+# top of the page, is by this rule, too.
 #
 # ## A stronger filter
 #
 # Definition 3.1 compares with the accuracy *on the test data*. Their labels are known, but the
-# paper's decision leaves them aside and estimates that number. Two filters that do not:
+# paper's decision leaves them aside and estimates that number. Two filters do not:
 #
-# - *Known reference*: the paper's estimator; the user's mean estimate is compared with the mean of
+# - *Known reference*: the paper's estimator. The user's mean estimate is compared with the mean of
 #   the estimated and the known test accuracy. The errors of these two references are independent
 #   and equally large, so their mean has half the variance. That the user's labels vary by chance is
 #   part of the variance, too, which it is not of Welch's.
-# - *All labels*: one logistic regression on all labelled source data, the test data included,
+# - *All labels*: one logistic regression on all labeled source data, the test data included,
 #   compared with the known test accuracy. (Section 4.2 of the paper asks for separate data because
 #   the test accuracy is estimated there.)
 #
-# Neither needs more of the user. How to choose the signals was fixed before any out-of-distribution
-# result of these filters was seen, and it reads source data alone: the set with the largest ROC AUC
-# when each domain (a region, a span of years, a cell type) in turn is taken out of *all* source
-# data and plays the user. Thirteen sets compete: all signals, and each alone. (The authors' Table 5
-# and the peers' results, which do contain out-of-distribution data, were known by then.)
+# Neither needs more of the user. The signals are chosen by source data alone. Each domain (a
+# region, a span of years, a cell type) in turn is taken out of *all* source data and plays the
+# user. The set with the largest ROC AUC wins. Thirteen sets compete: all signals, and each alone.
+#
+# ```{margin}
+# **This rule of choice** was fixed before any out-of-distribution result of these filters was seen.
+# The authors' Table 5 and the other methods' results, which do contain out-of-distribution data,
+# were known by then.
+# ```
 
 # %%
 candidates = (tuple(suitability.SIGNAL_NAMES), *((name,) for name in suitability.SIGNAL_NAMES))
@@ -555,37 +578,39 @@ else:
 
 # %% [markdown]
 # Known labels help most in ordering the decisions. On {value}`suitability.main`, out of
-# distribution, the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter,
-# {value}`suitability_peers.known_area:.4f` with the known reference, and
+# distribution, the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter. It
+# is {value}`suitability_peers.known_area:.4f` with the known reference, and
 # {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions goes from
-# {value}`suitability_peers.paper_accuracy:.1%` over {value}`suitability_peers.known_accuracy:.1%`
-# to {value}`suitability_peers.all_accuracy:.1%`. All labels do not make the filter bold: its false
-# positive rate is {value}`suitability_peers.all_fpr:.3f`.
+# {value}`suitability_peers.paper_accuracy:.1%` to {value}`suitability_peers.all_accuracy:.1%`. All
+# labels do not make the filter bold: its false positive rate is
+# {value}`suitability_peers.all_fpr:.3f`.
 #
 # All this is of one shuffle, which flatters all labels. Over {value}`suitability_peers.n_shuffles`
-# shuffles the ROC AUC with all labels has the median
-# {value}`suitability_peers.shuffles_median:.4f`, and lies between
-# {value}`suitability_peers.shuffles_lowest:.4f` and
+# shuffles the median of that ROC AUC is {value}`suitability_peers.shuffles_median:.4f`. It lies
+# between {value}`suitability_peers.shuffles_lowest:.4f` and
 # {value}`suitability_peers.shuffles_highest:.4f`.
 #
-# The test is as valid as its assumption, and on these data that fails: in units of its standard
-# error the estimated user accuracy is off by {value}`suitability_peers.z_mean:+.1f` in the mean,
-# with a standard deviation of {value}`suitability_peers.z_sd:.1f` instead of 0 and 1 (all labels).
-# False positives are rare because drops are large, not because the level holds.
+# The test is as valid as its assumption, and on these data that fails. In units of its standard
+# error the estimated user accuracy (all labels) is off by {value}`suitability_peers.z_mean:+.1f` in
+# the mean, instead of 0. The standard deviation is {value}`suitability_peers.z_sd:.1f`, instead of
+# 1. False positives are rare because drops are large, not because the level holds.
 #
 # ## Is *my* model suitable?
 #
-# Put logits and labels of your holdout and test data and the logits of your user's data into one
-# NPZ file (`holdout_logits`, `holdout_labels`, `test_logits`, `test_labels`, `user_logits`, and
-# `user_labels` for the few that are known, -1 elsewhere) or CSV file (`part`, `label`, `logit_0`,
-# ...), and run
+# Put the outputs of your model into one NPZ or CSV file, and run
 #
 # ```sh
 # papermill book/suitability_peers.py out.ipynb -p predictions my_model.npz -p report_margin 0.02
 # ```
 #
-# How a PyTorch model's logits become such a file is shown in ten lines in `lib/report/examples`.
-# Without a file, the report is on an example: digits, with a blurred user.
+# | file | has |
+# |---|---|
+# | NPZ | `holdout_logits`, `test_logits`, `user_logits`, and `_labels` of each |
+# | CSV | `part`, `label`, `logit_0`, ... |
+#
+# `user_labels` hold the few that are known, and -1 elsewhere. How a PyTorch model's logits become
+# such a file is shown in ten lines in `lib/report/examples`. Without a file, the report is on an
+# example: digits, with a blurred user.
 
 # %%
 given = read_predictions(predictions) if predictions else suitability_example(seed)
@@ -623,35 +648,70 @@ for text in report.warnings:
     chapter.note(f"Note: {text}.")
 
 # %% [markdown]
-# ## What is new here
-#
-# - Peers by the same test, and filters that use the labels of the test data
-#   ({value}`suitability_peers.all_area:.3f` against {value}`suitability_peers.paper_area:.3f` ROC
-#   AUC on the shuffle shown).
-#
 # ## Exercises
 #
-# 1. Two hundred rows for the estimators. Which of them suffers most?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p estimator_rows 200
-#    ```
-# 2. A margin of one point. Do the peers come closer to the filter?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p margin 0.01
-#    ```
-# 3. Fewer, larger folds. Which of the filters gains from them?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb \
-#        -f params/quick/suitability_peers.yml -p n_folds 5
-#    ```
-# 4. Give `predictions` the outputs of your own model, once with the user's data as they are and
-#    once with a random half of the test data in their place. Does the report tell them apart?
-#    ```sh
-#    papermill book/suitability_peers.py out.ipynb -f params/quick/suitability_peers.yml \
-#        -p predictions my_model.npz -p report_margin 0.02
-#    ```
+# 1. A better estimator has less spread. If its standard deviation halves, how many user points are
+#    saved?
+#
+#    :::{dropdown} Solution
+#    Three of four: the number goes as the square of the standard deviation. That is what good
+#    signals are for. A bias is not cured by it, and grows more visible.
+#    :::
+
+# %% tags=["solution"]
+from lib.suitability import required_sample_size
+
+for sd in (0.1, 0.2, 0.4):
+    found = required_sample_size(sd, sd, margin=0.02, n_test=100_000)
+    print(f"standard deviation {sd:g}: {found.n_user:,} user points")
+
+# %% [markdown]
+# 2. An estimator says 0.75 of every point, another nearly knows which are right. Which one has the
+#    smaller calibration error, and which one would you use?
+#
+#    :::{dropdown} Solution
+#    The constant is perfectly calibrated on data like these, and useless: it says 0.75 of any user
+#    data, however bad. Calibration is necessary for the test and not sufficient. It must hold on
+#    the *user's* data, where the constant fails first.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import calibration_errors
+
+correct = np.arange(1000) % 4 > 0  # three of four are right
+constant, oracle = np.full(1000, 0.75), np.where(correct, 0.9, 0.1)
+for name, estimate in (("constant", constant), ("nearly an oracle", oracle)):
+    print(f"{name}: calibration error {calibration_errors(estimate, correct).ece:.2f}")
+
+# %% [markdown]
+# 3. A filter says SUITABLE. How wrong may its estimates be before that verdict would turn?
+#
+#    :::{dropdown} Solution
+#    The tipping point is the bias of the user's estimates at which the test no longer rejects. It
+#    is less than the margin, of which sampling error takes its part. Compare it with the offsets
+#    that labels have shown on other data.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import SuitabilityFilter, tipping_point
+
+rng = np.random.default_rng(0)
+signal = rng.normal(size=(3000, 1))
+correct = rng.random(1000) < 1 / (1 + np.exp(-1 - 2 * signal[:1000, 0]))
+fitted = SuitabilityFilter(margin=0.05).fit(signal[:1000], correct)
+decision = fitted.decide(signal[1000:2000], signal[2000:])
+print(decision.suitable, f"{tipping_point(decision):.3f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/suitability_peers.py out.ipynb -f params/quick/suitability_peers.yml \
+#     -p margin 0.01
+# ```
 #
 # ## Further pages
 #

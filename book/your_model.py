@@ -1,31 +1,26 @@
 # %% [markdown]
 # # Your own model
 #
-# You have a classifier and a file of what it said. Is it any good, can its confidence be trusted,
-# when should it answer, may it be used on other data, and what does it give away?
+# Is your classifier any good, can its confidence be trusted, when should it answer, may it be used
+# on other data, and what does it give away?
 #
-# **Answer.** One command reads the file and answers {value}`your_model.questions` questions about
-# the example of this page, each in a word, with the numbers and the interval that bear it.
+# **Answer.** One command reads a file of what it said. Of the example on this page it answers
+# {value}`your_model.questions` questions, each in a word, with its interval.
 #
 # ```{result} verdicts
 # ```
 #
-# Neither the model nor its data are needed. A question is answered if what it needs is in the file;
-# else the report says what to add.
-#
-# **Do this.** Let `--check` say how your file is read, then write the report: one page to hand on.
+# **Do this.**
 #
 # ```sh
-# pip install .                                 # in a clone, without PyTorch
-# companion-report --example --out report.html  # the example
-# companion-report my.csv --check               # your file: how it is read
-# companion-report my.csv --out report.html     # your report
+# pip install .                              # in a clone; PyTorch is not needed
+# companion-report my.csv --check            # your file: how it is read
+# companion-report my.csv --out report.html  # your report, one page to hand on
 # ```
 #
-# What no column says are options, such as `--margin`, the acceptable drop, `--target`, the accuracy
-# to reach by abstaining, and `--audit-design`, how membership scores came about. This page is such
-# a report as a notebook, with them as parameters: `papermill book/your_model.py report.ipynb
-# -p predictions my.npz`. [What to do](#what-to-do).
+# Neither the model nor its data are needed. A question is answered if what it needs is in the file;
+# else the report says what to add. What follows from each verdict is in
+# [the table below](#what-to-do). `companion-report --example --out report.html` makes the example.
 
 # %% tags=["parameters", "hide-input"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -75,21 +70,23 @@ else:
 # ## What the file may hold
 #
 # Most files can stay as they are: CSV, TSV, JSON lines, Parquet, Feather, NPZ or NPY, and from
-# Python `lib.report.report(frame)`. The columns are found by their names and by what they hold:
-# one a class, such as `p_cat` and `p_dog`, with probabilities, their logarithms, logits or
-# percentages; one probability or logit of the second class; a prediction with its confidence, or
-# alone; several models side by side. Labels may be words, numbers from 0 or 1, or one-hot. A
-# column `split` or `part` says `val`, `test` or `production`; without one all rows are test data.
-# A column such as `patient_id` makes intervals count patients instead of rows.
+# Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
+#
+# - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
+#   logits or percentages. Or one probability or logit of the second class. Or a prediction, alone
+#   or with its confidence. Several models may stand side by side.
+# - *Labels*: words, numbers from 0 or 1, or one-hot.
+# - *Part*: a column `split` or `part` says `val`, `test` or `production`; without one all rows are
+#   test data.
+# - *Groups of rows*: a column such as `patient_id` makes intervals count patients, not rows.
 #
 # The first lines of a report say what was taken for what. If two readings are possible the report
 # stops and shows both, with their accuracy: `--map label=class,probabilities=P(*)` says which.
 # Nothing that would have to be unpickled is read.
 #
 # The report's own format has room for everything. An NPZ file holds arrays, a CSV file one row per
-# example, whose column `part` also says `holdout`, `user`, `member` or `nonmember`; cells that a
-# part has no use for are empty. Leave out what you do not have: each analysis runs if what it
-# needs is there.
+# example. There `part` also says `holdout`, `user`, `member` or `nonmember`, and cells that a part
+# has no use for are empty. Leave out what you do not have.
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -100,10 +97,10 @@ chapter.table(
 )
 
 # %% [markdown]
-# Labelled data that the model was not trained on are one set to you. Divide it at random, half
+# Labeled data that the model was not trained on are one set to you. Divide it at random, half
 # and half: *test* rows say how good the model is, *holdout* rows teach the estimate that the
 # suitability test rests on. (For a threshold alone no holdout is needed: in a file of its own all
-# labelled rows may be `test`.) In a CSV file for these two analyses a row of each part might be
+# labeled rows may be `test`.) In a CSV file for these two analyses a row of each part might be
 #
 # ```text
 # part,logit_0,logit_1,logit_2,label
@@ -112,11 +109,11 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# `lib/report/examples/tables.py` divides a labelled file so, and adds one of the user's; if you
-# have two labelled files, call the one that you trust most `test`.
+# `lib/report/examples/tables.py` divides a labeled file so, and adds one of the user's. If you have
+# two labeled files, call the one that you trust most `test`.
 #
-# Of probabilities the logarithms are taken, and the report says so. Nothing but
-# signals that look at the height of logits, such as their mean, says less then.
+# Of probabilities the logarithms are taken, and the report says so. Only signals that look at the
+# height of logits, such as their mean, then say less.
 
 # %% tags=["hide-input"]
 chapter.table(
@@ -137,14 +134,12 @@ chapter.table(
 #   never used for the estimates; if they are there for all rows they decide, and the estimate
 #   stands beneath.
 # - *Membership scores* are your attack's: the log probability of the true class will do. Members
-#   and non-members must be drawn alike: take one pool of points, and let a fair coin decide for
+#   and non-members must be drawn alike. Take one pool of points, and let a fair coin decide for
 #   each whether it is trained on; the attack must not see the coins. A training set and a hold-out
-#   set from elsewhere, or from another year, differ without anything having been learnt, and no
-#   bound on this page holds for them.
+#   set from elsewhere, or from another year, differ even if nothing was learned. No bound on this
+#   page holds for them.
 #
 # ## What this file allows
-#
-# Each analysis whose arrays are there is done, with the parameters of this page.
 
 # %% tags=["hide-input"]
 found = report.run_report(
@@ -183,28 +178,29 @@ if out:
 # 3. Read the bound before the estimate, and the assumption that stands below each.
 # 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
+# What no column says are options: `--margin`, the acceptable drop, `--target`, the accuracy to
+# reach by abstaining, and `--audit-design`, how membership scores came about. As a notebook, with
+# them as parameters, this page makes the report of
+# `papermill book/your_model.py report.ipynb -p predictions my.npz`.
+#
 # How a verdict on suitability begins says what to do:
 #
 # | it begins | since | do this |
 # |---|---|---|
-# | SUITABLE by the labelled user rows | labels show it | use the model there |
+# | SUITABLE by the labeled user rows | labels show it | use the model there |
 # | SUITABLE, if the estimates hold | they show it, and no signal has moved | try it, label some |
 # | UNCONFIRMED | the estimates show it, but signals have moved | first label user rows at random |
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
-# | UNSUITABLE by the labelled user rows | labels show too large a drop | do not use it there |
+# | UNSUITABLE by the labeled user rows | labels show too large a drop | do not use it there |
 #
-# Where user and test rows have labels, these decide, and a verdict says so: *by the labelled user
+# Where user and test rows have labels, these decide, and a verdict says so: *by the labeled user
 # rows*. What the estimates alone would say stands beneath.
 #
 # A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
-# verdict names: its level allows for that choice. For the user's data it needs labelled user rows
+# verdict names: its level allows for that choice. For the user's data it needs labeled user rows
 # in the place of the test rows, in a file of its own. To promise a target of
-# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` labelled rows if every
+# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` labeled rows if every
 # answer is right (the four scores share the error), and more if some are wrong.
-#
-# ## For those who go on
-#
-# Next come the analyses of this file one by one, what to collect next, and how to write the file.
 #
 # ## Accuracy and calibration
 #
@@ -245,7 +241,7 @@ report.show(chapter, found, "suitability")
 #
 # - `one run`: all scores come from one training, and a fair coin of its own decided for every point
 #   whether it was a member. The surest points are guessed, as many in as out, at five numbers fixed
-#   beforehand (1% to 30% of the points); the bound counts the right ones and pays for trying five.
+#   beforehand (1% to 30% of the points). The bound counts the right ones and pays for trying five.
 #   Where the numbers of members and non-members fit no fair coins, it is not used.
 # - `independent`: every score comes from a training of its own, and members were decided at random.
 #   The largest of the bounds at all thresholds counts, each at a level that pays for that choice.
@@ -273,8 +269,8 @@ report.show(chapter, found, "counterfactual")
 
 # %% [markdown]
 # Do its intervals hold the truth where abstention *is* drawn? In simulated files of 500 rows it is,
-# with propensities from 0.1 to 0.9 that nobody tells: they fall with the model's confidence, jump
-# at a confidence, or follow a feature.
+# with unknown propensities from 0.1 to 0.9. They fall with the model's confidence, jump at a
+# confidence, or follow a feature.
 
 # %% tags=["hide-input"]
 drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=drawn_files, seed=seed)
@@ -336,25 +332,73 @@ Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 
 # %% [markdown]
 # These are files in `lib/report/examples/` that the tests run; `hugging_face.py` there does the
-# same for Hugging Face, and `tables.py` for labelled tables.
+# same for Hugging Face, and `tables.py` for labeled tables.
 #
 # ## Exercises
 #
-# 1. `python -m lib.report example.npz --example` writes the example. Take the labels of the
-#    abstained rows away: what changes in the counterfactual accuracy, and what is skipped?
-# 2. The example claims $\epsilon = 1$, though nothing private was done. Whether the bound refutes
-#    the claim depends on how many points there are: what does the biased one say, and why is it no
-#    refutation?
-# 3. `audit_design` says `one run`, and the example is of one training. What does the independent
-#    design's bound say in the table, and which of its assumptions fails here?
-# 4. Save your own model's predictions by one of the examples above.
+# 1. Nine of ten rows are right in every part of your ranking. How many labeled rows does a promise
+#    of 85% take?
 #
+#    :::{dropdown} Solution
+#    More than some hundred: the bound must exclude 85% with 95% certainty, and pays for the choice
+#    among many thresholds. Then everything can be answered at once. The report says "no threshold"
+#    where rows are too few, which is no verdict on the model.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import guaranteed_threshold
+
+for n in (100, 400, 1600):
+    correct = np.arange(n) % 10 < 9  # nine of ten are right, in each part of the ranking
+    found = guaranteed_threshold(correct, np.linspace(1, 0, n), target=0.85)
+    print(f"{n:>6,} rows: answered {found.coverage or 0:.0%}")
+
+# %% [markdown]
+# 2. Your file has membership scores, and the attack is right in three of four. What do more points
+#    show?
+#
+#    :::{dropdown} Solution
+#    The bound climbs to the log-odds of the rate, $\log 3 \approx 1.1$, and never beyond: more
+#    points only make it sure. A claim of $\epsilon = 1$ is refuted if the bound exceeds it. A
+#    Bayesian or swept bound above 1 is no refutation.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval
+
+for times in (1, 8, 64):
+    counts = AttackCounts(tp=75 * times, fp=25 * times, tn=75 * times, fn=25 * times)
+    low, _ = epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", side="lower")
+    print(f"{200 * times:>6,} points: at least {low:.2f}")
+
+# %% [markdown]
+# 3. `audit_design` says whether trials are independent or points of one training. Does the weaker
+#    assumption cost much?
+#
+#    :::{dropdown} Solution
+#    Not here: the bound for one training counts all right guesses together, the other one splits
+#    its error between two rates. What differs is when each holds. The bound for one training needs
+#    secret fair coins that decided who is a member. The other one needs independent training runs,
+#    which a file of one model never has.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import AttackCounts, epsilon_interval, one_run_epsilon
+
+counts = AttackCounts(tp=375, fp=125, tn=375, fn=125)
+low, _ = epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", side="lower")
+print(f"1,000 independent trials: at least {low:.2f}")
+print(f"1,000 points of one training: at least {one_run_epsilon(750, 1000, 1000, 1e-5):.2f}")
+
+# %% [markdown]
 # ## Summary
 #
 # - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
 #   otherwise says what it lacks.
-# - Every bound on this page has one assumption that no file can prove, written below it: labelled
-#   rows drawn at random, members decided by coins, abstention that depends on the features alone.
+# - Every bound on this page has one assumption that no file can prove, written below it. Labeled
+#   rows are drawn at random, coins decide members, or abstention depends on the features alone.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -1,6 +1,7 @@
 """The rules of the house: arrows go one way, formulas are light, packages stay small."""
 
 import ast
+import re
 import runpy
 import statistics
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from lib.book.chapters import chapter_files, code_cells, read_chapter
+from lib.book.exercises import by_itself
 
 ROOT = Path(__file__).parents[1]
 MAP = runpy.run_path(str(ROOT / ".ci" / "architecture"))
@@ -165,12 +167,13 @@ def test_nothing_exceeds_a_limit_but_what_is_named(kind, measure, pattern):
 
 
 CHAPTERS = chapter_files(ROOT / "book")
-# Lines of a chapter, of its longest code cell and of the median one; fraction of cells hidden.
-LIMITS = {"lines": 700, "longest": 40, "median": 12, "hidden": 0.25}
+# Lines of a chapter without its exercises, and of these, of its longest code cell and of the median
+# one of a chapter; fraction of cells hidden.
+LIMITS = {"lines": 680, "exercises": 90, "longest": 40, "median": 12, "hidden": 0.25}
 # Chapters that exceed one, with their present number, which may only fall.
 LONGER = {
     "training": {"median": 13, "hidden": 0.47},
-    "suitability_guarantee": {"lines": 820},  # two pages that became one
+    "suitability_guarantee": {"lines": 796},  # two pages that became one
     "your_model": {"hidden": 1.0},  # a form to fill in
 }
 
@@ -182,11 +185,13 @@ def test_exceptions_are_of_chapters():
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapters_are_read_in_a_sitting(name):
     text = CHAPTERS[name].read_text(encoding="utf-8")
-    cells = code_cells(read_chapter(text))
+    exercises = re.search(r"^# ## Exercises\n.*?(?=^# ## )", text, re.MULTILINE | re.DOTALL)[0]
+    cells = [c for c in code_cells(read_chapter(text)) if not by_itself(c["tags"])]
     sizes = [len(cell["source"].splitlines()) for cell in cells]
     hidden = [cell for cell in cells if {"hide-input", "hide-cell"} & set(cell["tags"])]
     size = {
-        "lines": len(text.splitlines()),
+        "lines": len(text.splitlines()) - len(exercises.splitlines()),
+        "exercises": len(exercises.splitlines()),
         "longest": max(sizes),
         "median": statistics.median(sizes),
         "hidden": len(hidden) / len(cells),

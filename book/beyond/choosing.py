@@ -261,19 +261,64 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 #
 # ## Exercises
 #
-# 1. From how many trials on is the random search cheaper than counting each? Compare the noise.
-#    ```sh
-#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
-#    ```
-# 2. Does a longer list of rates help the random search?
-#    ```sh
-#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml \
-#        -y '{"rates": [0.02, 0.05, 0.1, 0.15, 0.3, 0.45]}'
-#    ```
-# 3. How much does a search cost whose trials train eight times as long?
-#    ```sh
-#    papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p steps 1040
-#    ```
+# 1. Try ten settings, or a hundred. What does it cost to count each trial, and what to draw their
+#    number at random?
+#
+#    :::{dropdown} Solution
+#    Counted trials add up like steps of one long training. Of a drawn number only the best is told,
+#    and a larger mean costs little more. Already at three trials drawing is cheaper here.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, selection_epsilon
+
+one = PrivacyLedger((SampledGaussian(0.01, 1.0, 1000),))
+for trials in (3, 10, 30, 100):
+    counted = PrivacyLedger((SampledGaussian(0.01, 1.0, 1000 * trials),)).epsilon(1e-5)
+    drawn = selection_epsilon(one, 1e-5, trials)
+    print(f"{trials:>3} trials: {counted:.1f} if each counts, {drawn:.1f} if their number is drawn")
+
+# %% [markdown]
+# 2. The proof asks for a random number of trials with mean ten. How often will a search try only a
+#    single setting?
+#
+#    :::{dropdown} Solution
+#    In about a quarter of the searches. The distribution has a long tail on the other side: some
+#    searches are three times as long. That is the price in luck, and a fixed number would spoil the
+#    proof: who knows the number learns from the best of it.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.privacy import draw_trials
+
+drawn = draw_trials(10, size=100_000, rng=0)
+for least in (1, 2, 10, 30):
+    print(f"at least {least}: {np.mean(drawn >= least):.0%}")
+
+# %% [markdown]
+# 3. Each trial trains eight times as long, and again. Does the search's surcharge grow as fast as
+#    the training's cost?
+#
+#    :::{dropdown} Solution
+#    About as fast, and not faster: at each size the search costs between one and a half times and
+#    twice the training. A search over long trials is expensive because they are.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, selection_epsilon
+
+for steps in (125, 1000, 8000):
+    one = PrivacyLedger((SampledGaussian(0.01, 1.0, steps),))
+    drawn = selection_epsilon(one, 1e-5, mean_trials=10)
+    print(f"{steps:>5,} steps: one training {one.epsilon(1e-5):.2f}, the search {drawn:.2f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/choosing.py out.ipynb -f params/quick/choosing.yml -p mean_trials 3
+# ```
 #
 # ## Summary
 #

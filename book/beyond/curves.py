@@ -416,18 +416,58 @@ chapter.table(
 #
 # ## Exercises
 #
-# 1. With more noise on the labels, how near does the attack come?
-#    ```sh
-#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_epsilon 0.5
-#    ```
-# 2. Stop the training on labels early. What protects them now, and can it be relied upon?
-#    ```sh
-#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_steps 20
-#    ```
-# 3. How wrong must a claim be for few models to notice?
-#    ```sh
-#    papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p hard_models 200
-#    ```
+# 1. Labels are randomized at $\epsilon$. How often can *any* attack tell which of two labels was
+#    the true one?
+#
+#    :::{dropdown} Solution
+#    Never more often than $e^\epsilon / (1 + e^\epsilon)$. At a budget of 4 that is no protection
+#    worth the name. At a half an attack is a coin with a slight bias, whatever the model memorizes.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import rate_of_epsilon
+
+for epsilon in (4.0, 2.0, 1.0, 0.5):
+    print(f"label epsilon {epsilon:g}: right in at most {rate_of_epsilon(epsilon):.0%}")
+
+# %% [markdown]
+# 2. Halve the noise of a training, and halve it again. Does $\mu$ double each time?
+#
+#    :::{dropdown} Solution
+#    It more than doubles. With much noise the random batches hide who took part; with little noise
+#    a single step gives a record away, and that protection is gone. The attack finds members
+#    accordingly.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
+
+for sigma in (0.5, 1.0, 2.0):
+    curve = trade_off(PrivacyLedger((SampledGaussian(0.01, sigma, 1000),)))
+    print(f"noise {sigma:g}: mu {curve.mu(1e-5):.2f}, finds at most {1 - curve.fnr(0.1):.0%}")
+
+# %% [markdown]
+# 3. The curve of $\mu = 1$ looks mild in the middle. How many members does an attack find if it may
+#    err in one of a hundred others?
+#
+#    :::{dropdown} Solution
+#    About one in eleven, nine times as many as a coin would. At $\mu = 2$ it is more than a third.
+#    An accuracy near a half at the middle of the curve says nothing about this corner, which is
+#    where an attacker works.
+#    :::
+
+# %% tags=["solution"]
+from lib.audit import gaussian_fnr
+
+for mu in (0.5, 1.0, 2.0):
+    found = [f"{1 - gaussian_fnr(fpr, mu):.1%}" for fpr in (0.5, 0.1, 0.01)]
+    print(f"mu {mu:g}: found at false positive rates 50%, 10%, 1%:", *found)
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/curves.py out.ipynb -f params/quick/curves.yml -p label_epsilon 0.5
+# ```
 #
 # ## Summary
 #

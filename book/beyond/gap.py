@@ -308,18 +308,68 @@ chapter.table(
 #
 # ## Exercises
 #
-# 1. At which fraction of flips is half of the gap noise?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
-#    ```
-# 2. Does a model that trains longer rank better, or only err less often?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p steps 520
-#    ```
-# 3. Which term shows that people's errors depend on the image?
-#    ```sh
-#    papermill book/beyond/gap.py out.ipynb -f params/standard/gap.cifar10n.yml
-#    ```
+# 1. The model is wrong about the hardest tenth, and its order is nearly right. At which fraction of
+#    flipped labels is half of the gap noise?
+#
+#    :::{dropdown} Solution
+#    Below one in a hundred. A good order leaves so little gap that few flips are more than all the
+#    rest. No score can get below the noise, so subtract it before you blame the score.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import gap_decomposition
+
+rng = np.random.default_rng(0)
+hard, u = rng.random(20_000), rng.random(20_000)  # the model is wrong about the hardest tenth
+for flip in (0.0, 0.01, 0.02, 0.1):
+    q = np.where(hard > 0.9, flip / 9, 1 - flip)  # chance that the label agrees
+    gap = gap_decomposition(u < q, 0.1 * rng.normal(size=20_000) - hard, q)
+    print(f"flips {flip:g}: noise {gap['noise']:.3f} of {gap['total']:.3f}")
+
+# %% [markdown]
+# 2. Sharpen or soften all confidences by a temperature. What happens to the gap of a binary
+#    classifier?
+#
+#    :::{dropdown} Solution
+#    Nothing: a temperature keeps the order of two-class confidences, and only the order counts. It
+#    repairs what the confidences *say*. With more classes it may swap a few points.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+p = rng.uniform(0.5, 1, 5000)
+correct = rng.random(5000) < p
+for temperature in (0.5, 1.0, 3.0):
+    cooled = 1 / (1 + (1 / p - 1) ** (1 / temperature))
+    print(f"confidence {cooled.mean():.2f}: score {normalized_score(correct, cooled):.4f}")
+
+# %% [markdown]
+# 3. A model trains longer and errs less, but its order stays as bad as a random one. Does its gap
+#    shrink?
+#
+#    :::{dropdown} Solution
+#    It does. A random order loses $-a \ln a$, which falls as accuracy $a$ nears 1. A smaller gap is
+#    thus no proof of a better order: compare at equal accuracy, or as a fraction of a random
+#    order's gap.
+#    :::
+
+# %% tags=["solution"]
+from lib.selective import random_order_score
+
+for accuracy in (0.7, 0.8, 0.9, 0.95):
+    print(f"accuracy {accuracy:g}: a random order has {random_order_score(accuracy):.3f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/gap.py out.ipynb -f params/quick/gap.yml -p flip 0.02
+# ```
 #
 # ## Summary
 #

@@ -341,18 +341,71 @@ chapter.values(
 #
 # ## Exercises
 #
-# 1. Answers at least half of the time. What does the exact sequence still cost?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
-#    ```
-# 2. A shorter stream. Is it decided?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p stream_points 1500
-#    ```
-# 3. Let both text classifiers learn from the same phrases. Which would be better?
-#    ```sh
-#    papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p few 67349
-#    ```
+# 1. A service answers always, half of the time, or in a tenth of the cases. What happens to the
+#    width of the exact sequence?
+#
+#    :::{dropdown} Solution
+#    It grows about as the root of one over the chance, as the variance does. Even with all answers
+#    it is wider than an interval for one look. That is the price for looking at any time.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import Nuisances, exact_sequence
+
+rng, n = np.random.default_rng(0), 5000
+right = 1.0 * (rng.random(n) < 0.8)
+for floor in (1.0, 0.5, 0.1):
+    known = Nuisances(rng.random(n) > floor, right, np.full(n, 1 - floor), np.full(n, 0.8))
+    found = exact_sequence(known, floor=floor)
+    print(f"answers {floor:.0%}: {found.upper[-1] - found.lower[-1]:.3f} wide")
+
+# %% [markdown]
+# 2. The true difference is 0.05. After how many points does a sequence that may be watched exclude
+#    0?
+#
+#    :::{dropdown} Solution
+#    Somewhere between the second and the third number. Until then, stopping and reporting "no
+#    difference" would be as wrong as stopping at a lucky moment. The interval says undecided, and
+#    goes on.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import confidence_sequence
+
+values = np.random.default_rng(0).normal(0.05, 1.0, 20_000)
+sequence = confidence_sequence(values)
+for n in (1000, 4000, 16_000):
+    low, high = sequence.lower[sequence.n == n][0], sequence.upper[sequence.n == n][0]
+    print(f"{n:>6,} points: [{low:+.3f}, {high:+.3f}]")
+
+# %% [markdown]
+# 3. How much wider is a sequence than an interval for a single look at the same number of points?
+#
+#    :::{dropdown} Solution
+#    About one and a half to two times, and more at the start. An ordinary interval that is watched
+#    errs far more often than it says.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import confidence_sequence
+
+values = np.random.default_rng(0).normal(0.0, 1.0, 10_000)
+sequence = confidence_sequence(values)
+for n in (1000, 10_000):
+    width = (sequence.upper - sequence.lower)[sequence.n == n][0]
+    print(f"{n:>6,} points: {width / (2 * 1.96 / n**0.5):.2f} times the width of one look")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/refusals.py out.ipynb -f params/quick/refusals.yml -p floor 0.5
+# ```
 #
 # ## Summary
 #

@@ -16,9 +16,11 @@
 # An arrow leads from SR to SCTD on the same models: down means that SCTD is better, right means a
 # more accurate model.
 #
-# **Do this.** Tune the learning rate first. Average the probabilities of the last tenth of the
-# models, and rank by the mean's softmax response. Keep SCTD for [predictions that must not
-# change](#what-to-do).
+# **Do this.**
+# - Tune the learning rate first.
+# - Average the probabilities of the last tenth of the models, and rank by the mean's softmax
+#   response.
+# - Keep SCTD for [predictions that must not change](#what-to-do).
 #
 # ## What holds, and what does not
 #
@@ -27,7 +29,7 @@
 #   best at its budget.
 # - *Caution.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
 # - *Caution.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
-#   {value}`sctd_map.tuned` cases, and SCTD in {value}`sctd_map.tuned_sctd`.
+#   {value}`sctd_map.tuned` cases. SCTD is in {value}`sctd_map.tuned_sctd`.
 #
 # ## What to do
 #
@@ -180,30 +182,32 @@ chapter.values(
 )
 
 # %% [markdown]
-# Of {value}`sctd_map.settings` settings SCTD is ahead in {value}`sctd_map.sctd_ahead`, SR in
-# {value}`sctd_map.sr_ahead`, by intervals that are not corrected for their number; the others are
-# undecided. With ties broken by SR, which P1 does not ask for, SCTD is ahead in
-# {value}`sctd_map.broken_ahead`, SR in {value}`sctd_map.broken_sr`. Take a setting that SCTD wins
-# and one that SR wins: in {value}`sctd_map.pairs_all` of {value}`sctd_map.pairs` such pairs the
-# former has more noise by Eq. {eq}`eq-all-noise` (ties broken by SR: in
-# {value}`sctd_map.broken_all` of {value}`sctd_map.broken_pairs`), in {value}`sctd_map.pairs_step`
-# by the noise of one step. These pairs share their settings: they are a picture, no independent
-# trials, and the difference is not a function of this one number. By lower accuracy
-# {value}`sctd_map.pairs_accuracy` of them are in order, by SR's own score
-# {value}`sctd_map.pairs_score`. With ties averaged SCTD wins only with P1's batch and clipping
-# norm, at the largest rate, and there noise does no better than SR's own score: the map cannot tell
-# noise from a model that orders its points badly. With ties broken by SR noise orders more than
-# either: accuracy orders {value}`sctd_map.broken_accuracy` and SR's score
-# {value}`sctd_map.broken_score` of the pairs, the noise {value}`sctd_map.broken_all`.
+# Of {value}`sctd_map.settings` settings SCTD is ahead in {value}`sctd_map.sctd_ahead`. SR is ahead
+# in {value}`sctd_map.sr_ahead`, and the others are undecided. The intervals are not corrected for
+# their number. With ties broken by SR, which P1 does not ask for, SCTD is ahead in
+# {value}`sctd_map.broken_ahead` settings, SR in {value}`sctd_map.broken_sr`.
 #
-# *Epochs.* {value}`sctd_map.longer` pairs of settings differ in their epochs alone
-# ({value}`sctd_map.fewest_epochs` and {value}`sctd_map.longest`), and so in the noise multiplier
-# that the budget asks for, and in how far apart the models are that are watched. With more epochs
-# the noise of all steps is {value}`sctd_map.longer_noise:.1f` times as large (mean), and the
-# accuracy changes by {value}`sctd_map.longer_accuracy:+.3f` (mean; it rises in
-# {value}`sctd_map.longer_up` pairs and falls in the others). By the mean over training runs SCTD's
-# difference from SR falls in {value}`sctd_map.longer_sctd` of them (ties broken by SR:
-# {value}`sctd_map.longer_broken`).
+# *Is it the noise?* Take a setting that SCTD wins and one that SR wins. In
+# {value}`sctd_map.pairs_all` of {value}`sctd_map.pairs` such pairs the former has more noise by Eq.
+# {eq}`eq-all-noise`. The noise of one step orders {value}`sctd_map.pairs_step` of them, accuracy
+# {value}`sctd_map.pairs_accuracy`. SR's own score orders {value}`sctd_map.pairs_score`. So with
+# ties averaged noise does no better than SR's own score. SCTD wins only with P1's batch and
+# clipping norm, at the largest rate: the map cannot tell noise from a model that orders its points
+# badly.
+#
+# With ties broken by SR, the noise orders {value}`sctd_map.broken_all` of
+# {value}`sctd_map.broken_pairs` pairs. Accuracy orders {value}`sctd_map.broken_accuracy` of them
+# and SR's score {value}`sctd_map.broken_score`. Such pairs share their settings. They are a
+# picture, no independent trials, and the difference is not a function of this one number.
+#
+# *Epochs.* {value}`sctd_map.longer` pairs of settings differ in their epochs alone. So they differ
+# in the noise multiplier that the budget asks for, and in how far apart the watched models are.
+# With {value}`sctd_map.longest` epochs instead of {value}`sctd_map.fewest_epochs` the noise of all
+# steps is larger. On average it is {value}`sctd_map.longer_noise:.1f` times as large, and the
+# accuracy changes by {value}`sctd_map.longer_accuracy:+.3f`. The accuracy rises in
+# {value}`sctd_map.longer_up` pairs and falls in the others. By the mean over training runs SCTD's
+# difference from SR falls in {value}`sctd_map.longer_sctd` of them, and with ties broken by SR in
+# {value}`sctd_map.longer_broken`.
 
 # %%
 digest = ["batch", "clipping norm", "epochs", "epsilon", "rate", "all noise", "accuracy", "SR"]
@@ -277,19 +281,22 @@ chapter.values(
 )
 
 # %% [markdown]
-# At the most accurate of the learning rates (of a coarse list, whose ends are among them) SR is
-# ahead in {value}`sctd_map.tuned_sr` of {value}`sctd_map.tuned` regimes and budgets, SCTD in
-# {value}`sctd_map.tuned_sctd`; with ties broken by SR, SR in {value}`sctd_map.tuned_broken_sr`,
-# SCTD in {value}`sctd_map.tuned_broken`. The most accurate model with SCTD ahead is up to
-# {value}`sctd_map.accuracy_lost:.3f` less accurate than the best one at the same budget. What can
-# be had in each region by any method, averages (below) too, is in the last table: at
-# {value}`sctd_map.both_better` of {value}`sctd_map.both_compared` budgets both the highest accuracy
-# and the lowest score lie where SR is ahead. Rates were chosen on the points on which they are
-# reported, which flatters all of them, and choosing one privately would cost budget.
+# At the most accurate of the learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
+# {value}`sctd_map.tuned` regimes and budgets. SCTD is in {value}`sctd_map.tuned_sctd`. With ties
+# broken by SR, SR is ahead in {value}`sctd_map.tuned_broken_sr` and SCTD in
+# {value}`sctd_map.tuned_broken`. The list of rates is coarse, and its ends are among them. Rates
+# were chosen on the points on which they are reported, which flatters all of them. Choosing one
+# privately would cost budget.
+#
+# The most accurate model with SCTD ahead is up to {value}`sctd_map.accuracy_lost:.3f` less accurate
+# than the best one at the same budget. The last table has what any method, averages (below) too,
+# reaches where SR is ahead and where SCTD is. At {value}`sctd_map.both_better` of
+# {value}`sctd_map.both_compared` budgets both the highest accuracy and the lowest score lie where
+# SR is ahead.
 #
 # Traffic signs (GTSRB, a third of the training frames) told the same by accident. In a first
-# recorded run (replaced since), whose smallest rate with privacy was still too large, models were
-# less accurate and SCTD was ahead of all methods at the smallest budget. At the smaller rate that
+# recorded run, replaced since, the smallest rate with privacy was still too large. Models were less
+# accurate, and SCTD was ahead of all methods at the smallest budget. At the smaller rate that
 # validation points chose [in the next](../normalized_score.py) SR's mean score is better.
 #
 # ## An average instead
@@ -335,15 +342,16 @@ chapter.values(
 
 # %% [markdown]
 # Where SCTD is ahead, it moves the score by {value}`sctd_map.noisy_sctd:+.3f` on average (ties
-# broken by SR), the mean of the probabilities by {value}`sctd_map.noisy_mean:+.3f`; but the latter
-# also moves the accuracy, by {value}`sctd_map.noisy_gain:+.3f`. At the most accurate rates the mean
-# moves the score by {value}`sctd_map.tuned_mean:+.4f` and the accuracy by
+# broken by SR). The mean of the probabilities moves it by {value}`sctd_map.noisy_mean:+.3f`, but
+# also the accuracy, by {value}`sctd_map.noisy_gain:+.3f`. At the most accurate rates the mean moves
+# the score by {value}`sctd_map.tuned_mean:+.4f` and the accuracy by
 # {value}`sctd_map.tuned_gain:+.3f`. The last tenth alone moves the accuracy by
 # {value}`sctd_map.tenth_gain:+.3f` over all settings.
 #
 # ## Formula, weighting, spacing
 #
-# P1 prints two formulas for SCTD, takes $k = 3$ and a checkpoint every 50 batches.
+# P1 prints two formulas for SCTD, takes $k = 3$ and a checkpoint every 50 batches. What they are,
+# and how many points tie, [the interplay's page](../interplay.py) tells; here is what they change.
 
 # %%
 variants = studies.variants(found)
@@ -364,20 +372,19 @@ chapter.values(
 
 # %% [markdown]
 # Formula and $k$ matter little. The spacing matters by way of ties: with fewer models watched more
-# points never change, which costs SCTD where ties are averaged, and helps it where SR breaks them:
-# over the last half alone its mean score is clearly lower than over all. The last models alone tie
+# points never change. That costs SCTD where ties are averaged, and helps it where SR breaks them.
+# Over the last half alone its mean score is clearly lower than over all. The last models alone tie
 # most, and are then ranked by SR for the most part. P1 watches far more than this map. By the mean
 # score each variant wins {value}`sctd_map.fewest_averaged` to {value}`sctd_map.most_averaged`
-# settings with ties averaged, {value}`sctd_map.fewest_broken` to {value}`sctd_map.most_broken` with
-# ties broken by SR.
+# settings with ties averaged. With ties broken by SR each wins {value}`sctd_map.fewest_broken` to
+# {value}`sctd_map.most_broken`.
 #
 # ## Do P1's printed settings lie there?
 #
-# P1 trains 200 epochs with batches of 128 and clipping norm 10, and does not print the learning
-# rate. With the accountant's noise multiplier, Eq. {eq}`eq-all-noise` says at which rates the noise
-# would be that of this map's border, for the map's network and for P1's: up to the first rate all
-# noises are below every setting that SCTD wins, from the second on above every setting that SR
-# wins.
+# P1 trains 200 epochs with batches of 128. Its clipping norm is 10, its learning rate is not
+# printed. So ask at which rates the noise of Eq. {eq}`eq-all-noise`, with the accountant's noise
+# multiplier, would be that of this map's border. Up to the first rate of a row all noises are below
+# every setting that SCTD wins. From the second on they are above every setting that SR wins.
 
 # %%
 printed = studies.printed_rates(settings, table)
@@ -392,25 +399,25 @@ chapter.values(volatile=True, longest=int(table["epochs"].max()))
 # %% [markdown]
 # So with the map's network the printed settings lie on either side, depending on the number that
 # is missing. The noise grows with the root of the number of parameters, so that with a ResNet-18 it
-# comes at lower rates: the table's last rows. That predicts SCTD ahead, for P1's network,
-# at most rates that one would try. Nothing was trained at that size here. The two rates of a row
-# are nearer to each other than this map can tell: its border is taken over all regimes, its grid of
-# rates is coarse, and no momentum is assumed. And it is an extrapolation:
-# the longest training of this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has far
-# more parameters than this network.
+# comes at lower rates: the table's last rows. That predicts SCTD ahead, for P1's network, at most
+# rates that one would try. Nothing was trained at that size here.
 #
-# One training at each budget has P1's batches, epochs and clipping norm, on Fashion-MNIST with a
-# small CNN and a rate of {value}`normalized_score@standard.p1.rate:g` (recorded on [the page before
-# this one](../normalized_score.py)); at a rate of 0.01 the noises are about those of the table's
-# last column. At $\epsilon = $ {value}`normalized_score@standard.p1.strictest:g` SCTD scores
-# {value}`normalized_score@standard.p1.sctd_strict:.3f`, SR
-# {value}`normalized_score@standard.p1.sr_strict:.3f`; P1 prints
-# {value}`normalized_score@standard.p1.sctd_printed:.3f` and
-# {value}`normalized_score@standard.p1.sr_printed:.3f`. SCTD is ahead of SR at
+# The two rates of a row are nearer to each other than this map can tell. Its border is taken over
+# all regimes, its grid of rates is coarse, and no momentum is assumed. And it is an extrapolation:
+# the longest training run of this map has {value}`sctd_map.longest` epochs, and P1's ResNet-18 has
+# far more parameters than this network.
+#
+# One training run at each budget has P1's batches, epochs and clipping norm, on Fashion-MNIST with
+# a small CNN and a rate of {value}`normalized_score@standard.p1.rate:g` ([the score's
+# page](../normalized_score.py) has it). At that rate the noises are about those of the table's last
+# column. At the smallest budget SCTD scores {value}`normalized_score@standard.p1.sctd_strict:.3f`,
+# where P1 prints {value}`normalized_score@standard.p1.sctd_printed:.3f`. SR scores
+# {value}`normalized_score@standard.p1.sr_strict:.3f`, where P1 prints
+# {value}`normalized_score@standard.p1.sr_printed:.3f`. With the large batch SR alone scores
+# {value}`normalized_score.sr_strict:.4f` there, on a more accurate model. SCTD is ahead of SR at
 # {value}`normalized_score@standard.p1.sctd_ahead` of {value}`normalized_score@standard.p1.budgets`
-# budgets. With the large batch SR alone scores {value}`normalized_score.sr_strict:.3f` there, on a
-# more accurate model. One seed proves no ranking; but of these budgets the strictest is the only
-# one that the table puts beyond the border, and the only one at which SCTD is ahead.
+# budgets. One seed proves no ranking. But the strictest budget is the only one that the table puts
+# beyond the border, and the only one at which SCTD is ahead.
 
 # %%
 chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].min()))
@@ -419,8 +426,7 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 # ## What is new here
 #
 # - On this map P1's ranking is neither refuted nor universal: it holds where noise moves the
-#   parameters far. Eq. {eq}`eq-all-noise` puts {value}`sctd_map.pairs_all` of
-#   {value}`sctd_map.pairs` pairs of settings in order.
+#   parameters far.
 # - Averages of the last models stand beside SCTD, at the same cost in privacy: none.
 #
 # ## What the paper leaves open
@@ -431,28 +437,76 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 #
 # ## Exercises
 #
-# 1. In the first regime four times the batch, at the same largest steps. Does the border move in
-#    noise, or in the rate?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -y '{"batch_sizes": [256, 256]}'
-#    ```
-# 2. A third of the epochs. How does the border move?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -y '{"epochs": [5, 10]}'
-#    ```
-# 3. Watch ten models instead of forty. Who loses more, SCTD or the averages?
-#    ```sh
-#    papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml \
-#        -p checkpoints 10
-#    ```
+# 1. Seven of ten points never change their class. Do more checkpoints break the ties among them?
+#
+#    :::{dropdown} Solution
+#    No. More checkpoints separate the points that waver a little from those that do not, and a
+#    settled point agrees at each of them. Ties at the top remain, and must be broken by another
+#    score, such as the softmax response.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import sctd
+
+rng = np.random.default_rng(0)
+wavering = 0.5 * rng.random(2000) * (rng.random(2000) < 0.3)  # of 70% the class is settled
+for checkpoints in (10, 40, 160):
+    labels = 1 * (rng.random((checkpoints, 2000)) < wavering)
+    score = sctd(labels)
+    print(f"{checkpoints:>3} checkpoints: {np.mean(score == 0):.0%} of the points tie at the top")
+
+# %% [markdown]
+# 2. A score is blurred by noise. How many models must be averaged for their order to be as good as
+#    without it?
+#
+#    :::{dropdown} Solution
+#    The normalized score falls toward that of the score without noise, and slowly: four times the
+#    models halve the noise. The first few help most. That is what SCTD and averages of the last
+#    models have in common.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import normalized_score
+
+rng = np.random.default_rng(0)
+sure = rng.random(5000)
+correct = rng.random(5000) < 0.6 + 0.4 * sure
+for models in (1, 4, 16, 64):
+    seen = sure + rng.normal(size=(models, 5000)).mean(axis=0)
+    print(f"mean of {models:>2} noisy models: score {normalized_score(correct, seen):.3f}")
+
+# %% [markdown]
+# 3. Four times the batch at the same epochs and budget: what happens to the noise of a mean
+#    gradient?
+#
+#    :::{dropdown} Solution
+#    It falls to about a third: the multiplier rises somewhat, and is divided by four times as many
+#    points. On the map that moves a training toward less noise, where SCTD loses its lead.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import find_noise_multiplier
+
+for batch in (64, 256, 1024):
+    rate = batch / 60_000
+    sigma = find_noise_multiplier(3.0, 1e-5, rate, round(15 / rate))
+    print(f"batch {batch:>5,}: noise of a mean gradient {sigma / batch:.4f}")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/sctd_map.py out.ipynb -f params/quick/sctd_map.yml -p checkpoints 10
+# ```
 #
 # ## Summary
 #
 # SCTD averages noise away, and so wins where there is much of it, on models that tuning would not
-# choose. An average of the last models removes noise as well. With ties broken
-# by SR, SR is ahead at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in
+# choose. An average of the last models removes noise as well. With ties broken by SR, SR is ahead
+# at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in
 # {value}`sctd_map.tuned_broken`.
 
 # %% tags=["remove-cell", "expect-numbers"]

@@ -1,14 +1,12 @@
 # %% [markdown]
 # # One model, six lenses
 #
-# Somebody hands you a classifier and says: it was trained privately, it is accurate, and it knows
-# when not to answer. May you use it? Here a *single* private model is asked all questions of this
-# book.
+# You are handed a classifier that was trained privately and knows when not to answer: may you use
+# it?
 #
-# **Answer.** No number decides that alone. How much of the promise is used, an audit inside one
-# training run says best: of the proven $\epsilon = $ {value}`six_lenses.epsilon:.1f` it shows at
-# least {value}`six_lenses.inside_gaussian:.1f`, on the hypothesis of a Gaussian curve and
-# independent scores.
+# **Answer.** No number decides alone; the most telling is what an audit inside one training run
+# shows: $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores
+# are independent.
 #
 # ```{result} ladder
 # ```
@@ -17,11 +15,9 @@
 # record and for a label. *One run* is the audit from inside; *broken* is the same where most of the
 # noise is missing.
 #
-# **Do this.**
-# - Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your own data.
-# - Audit a training of yours from inside: {doc}`lib.audit.white_box </reference/white_box>`.
-# - With a file of outputs, [Your own model](../your_model.py) computes what this page does, but for
-#   the proof of $\epsilon$ and the labels' canaries.
+# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your
+# own data. Audit a training of yours from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`). From a file of outputs [Your own model](../your_model.py) computes most.
 #
 # ## What each lens says
 #
@@ -43,8 +39,8 @@
 #   may refuse?
 #   - {value}`six_lenses.answer_abstention`
 #   - answers {value}`six_lenses.coverage:.1%`
-#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`];
-#     {value}`six_lenses.kept_words`;
+#     [{value}`six_lenses.coverage_low:.1%`, {value}`six_lenses.coverage_high:.1%`], from a
+#     confidence of {value}`six_lenses.threshold:.2f` on; {value}`six_lenses.kept_words`;
 #     [normalized score](../normalized_score.py) {value}`six_lenses.score:.4f`
 #     [{value}`six_lenses.score_low:.4f`, {value}`six_lenses.score_high:.4f`]
 # * - [Suitability](../suitability.py): may it be used on other data, without labels?
@@ -75,26 +71,32 @@
 # ```
 #
 # Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
-# follow from the numbers by a rule (`decisions`), and change with them. The first column leads to
-# the chapter that explains the method and its limits.
+# follow from the numbers by a rule (`decisions`), and change with them.
 #
 # ## May it be used, then?
 #
 # - *The promise.* Whether one record was in the training data or not may make any outcome up to
-#   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$).
-#   That is what $\epsilon = $ {value}`six_lenses.epsilon:.2f` means; an $\epsilon$ of 1 would make
-#   it {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
+#   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$). That is what
+#   $\epsilon = $ {value}`six_lenses.epsilon:.2f` means. An $\epsilon$ of 1 would make it
+#   {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
-#   says: with {value}`six_lenses.noise_factor:g` times the noise that is claimed the same audit of
-#   one training run shows $\epsilon \ge$ {value}`six_lenses.broken_gaussian:.2f` on the hypothesis
-#   of a Gaussian curve, and {value}`six_lenses.broken_free:.2f` on none.
+#   says, with {value}`six_lenses.noise_factor:g` times the noise that is claimed. On the hypothesis
+#   of a Gaussian curve the same audit then shows $\epsilon \ge$
+#   {value}`six_lenses.broken_gaussian:.0f`, and on none {value}`six_lenses.broken_free:.2f`.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
-#   supplier for five things: $\epsilon$, $\delta$ and what counts as one record; the accuracy on
-#   what it answers, with the fraction that it answers; outputs on labelled test data, so that you
-#   can run the filter on your own; an audit whose thresholds were not chosen on the trials that
-#   count; and how likely it was to answer each input, so that what it withheld can be estimated.
+#   supplier for five things:
+#   1. $\epsilon$, $\delta$ and what counts as one record;
+#   2. the accuracy on what it answers, with the fraction that it answers;
+#   3. outputs on labeled test data, so that you can run the filter on your own;
+#   4. an audit whose thresholds were not chosen on the trials that count;
+#   5. how likely it was to answer each input, so that what it withheld can be estimated.
+#
+# ```{margin}
+# **From a file of outputs** [Your own model](../your_model.py) computes what this page does, but
+# for the proof of $\epsilon$ and the labels' canaries.
+# ```
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, own} data
@@ -204,17 +206,22 @@ if used != dataset:
 # %% [markdown]
 # ## Training: what is promised, and what it costs
 #
-# {value}`six_lenses.network` is trained by DP-SGD: in every step each example is in the sample with
-# probability {value}`six_lenses.rate:.3f`, its gradient is clipped to norm
-# {value}`six_lenses.clipping:g`, and
-# Gaussian noise of {value}`six_lenses.noise:.2f` times that norm is added to the sum. By the
-# accountant the result is ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private
-# for one record, added or removed. The *competitor* is the same network, trained on the same data
-# with samples of the same size, without clipping and noise, in {value}`six_lenses.plain_steps:,`
-# steps at a learning rate of {value}`six_lenses.plain_rate:g`; the private model has
-# {value}`six_lenses.steps:,` steps at {value}`six_lenses.private_rate:g`. Steps and rates are given
-# for each: where they differ, so do the models for this reason, too, and the comparison is of two
-# models as they would be used, not of clipping and noise alone.
+# {value}`six_lenses.network` is trained by DP-SGD: a sample of the examples in each step, clipped
+# gradients, Gaussian noise on their sum. By the accountant the result is
+# ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private for one record, added or
+# removed. The *competitor* is the same network, trained on the same data with samples of the same
+# size, without clipping and noise.
+#
+# | Setting | private | competitor |
+# |---|---|---|
+# | steps | {value}`six_lenses.steps:,` | {value}`six_lenses.plain_steps:,` |
+# | learning rate | {value}`six_lenses.private_rate:g` | {value}`six_lenses.plain_rate:g` |
+# | probability of an example to be in a sample | {value}`six_lenses.rate:.3f` | same size |
+# | clipping norm | {value}`six_lenses.clipping:g` | none |
+# | noise, in clipping norms | {value}`six_lenses.noise:.2f` | none |
+#
+# Where steps and rates differ, so do the models for this reason, too: two models are compared as
+# they would be used, not clipping and noise alone.
 
 # %%
 shifts = [("rotation", 0.0)]  # the population as it is
@@ -259,18 +266,20 @@ chapter.values(
 # in {value}`six_lenses.plain_accuracy:.1%`. The interval of the difference,
 # [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], is over test points for
 # these two trained models. How much another training of either, with other noise, would differ is
-# not in it. Learning rates and sizes were set by hand, after a look at the validation accuracies of
+# not in it.
+#
+# ```{margin}
+# **Chosen by hand.** Learning rates and sizes were set after a look at the validation accuracies of
 # a few training runs. *Choosing* them on private data costs privacy unless it is accounted for;
 # here, as in the papers, it is not.
+# ```
 #
 # ## Abstention: when it should not answer
 #
 # The model's confidence in its answer (the softmax response) ranks the points, and it answers from
-# a threshold on. The threshold for {value}`six_lenses.target:.0%` is chosen on the validation
-# points and applied to the test points, which it has not seen: the least confidence from which on
-# the answers are right often enough there. Computing confidences from a private
-# model, and publishing where it abstains, costs no privacy of the training data: it is
-# post-processing of what is already released.
+# a threshold on. For {value}`six_lenses.target:.0%` that is the least confidence from which on the
+# answers to the validation points are right often enough. It is applied to the test points, which
+# it has not seen.
 
 # %%
 abstaining = abstention(models, target_accuracy)
@@ -314,21 +323,21 @@ chapter.values(
 
 # %% [markdown]
 # The *normalized score* is the area between the dotted line and the curve: 0 if all right answers
-# are ranked before all wrong ones. It is {value}`six_lenses.score:.4f` with a standard error of
-# {value}`six_lenses.score_error:.4f` for the private model and {value}`six_lenses.plain_score:.4f`
-# ({value}`six_lenses.plain_score_error:.4f`) for the competitor. It compares orders at different
-# accuracies, and says nothing about whether the confidences are right as numbers.
+# are ranked before all wrong ones. The private model has {value}`six_lenses.score:.4f` (standard
+# error {value}`six_lenses.score_error:.4f`). The competitor has {value}`six_lenses.plain_score:.4f`
+# ({value}`six_lenses.plain_score_error:.4f`). The score compares orders at different accuracies,
+# and says nothing about whether the confidences are right as numbers.
 #
 # ## Suitability: other data, without labels
 #
 # Half of the test points are the reference, the other half are "users", whose images are rotated,
-# blurred or made noisy. The suitability filter sees no label of theirs. It estimates from the
-# logits how probably each answer is right, learnt on the validation points, and tests whether
+# blurred or made noisy. The suitability filter sees no label of theirs. From the logits it
+# estimates how probably each answer is right, as learned on the validation points. It tests whether
 # accuracy on the users is at most {value}`six_lenses.margin:.0%` below that on the reference.
-# INCONCLUSIVE does not say "unsuitable". Here the labels are known, and the drop on these images
-# stands beside. They are a sample, too: a population counts as *clearly suitable* if the whole 95%
-# interval of the drop is within the margin, as *clearly unsuitable* if all of it is beyond, and is
-# *undecided* if the margin is inside.
+#
+# Here the labels are known, and the table has the drop on these images. They are a sample, too. A
+# population is *clearly suitable* if the whole 95% interval of the drop is within the margin,
+# *clearly unsuitable* if all of it is beyond, else *undecided*.
 
 # %%
 populations = suitability(models, margin, alpha)
@@ -375,23 +384,19 @@ chapter.values(
 )
 
 # %% [markdown]
-# Of {value}`six_lenses.populations` populations {value}`six_lenses.suitable` are clearly suitable,
-# {value}`six_lenses.unsuitable` clearly unsuitable and {value}`six_lenses.undecided` undecided. The
-# filter accepts {value}`six_lenses.accepted_suitable`, {value}`six_lenses.accepted_wrongly` and
-# {value}`six_lenses.accepted_undecided` of these. (The first is suitable by construction: the drop
-# is from the same images before their shift.) At worst its estimate of the drop is
-# {value}`six_lenses.worst_gap:.3f` below the drop on these images, and it may be further above: the
-# estimator was calibrated on images as they are, and shifted ones may be misread with confidence.
-# The test's error rate is promised only as far as that calibration carries over.
+# The first population is suitable by construction: the drop is from the same images before their
+# shift. At worst the filter's estimate of the drop is {value}`six_lenses.worst_gap:.3f` below the
+# drop on these images, and it may be further above. For the estimator was calibrated on images as
+# they are, and shifted ones may be misread with confidence. The test's error rate is promised only
+# as far as that calibration carries over.
 #
 # ## Audit: one record, from outside
 #
-# The very configuration above is trained {value}`six_lenses.trainings` more times: same training
-# points, sampling probability, clipping, noise, steps and learning rate. By a coin, one record is
-# in addition: a checkerboard with a label, an image that is like no other, which little should
-# hide. It is *one* heuristic record, beside *one* data set; a proof covers the worst of both.
-# Nothing else differs but the seed. {value}`six_lenses.shadows` models serve to fit the attacks and
-# to choose their thresholds; on the other {value}`six_lenses.trials` the attacks guess whether the
+# The very configuration above is trained {value}`six_lenses.trainings` more times; nothing differs
+# but the seed and one record. By a coin it is in addition: a checkerboard with a label, an image
+# that is like no other, which little should hide. It is *one* heuristic record, beside *one* data
+# set; a proof covers the worst of both. On {value}`six_lenses.shadows` models the attacks are
+# fitted and their thresholds chosen; on the other {value}`six_lenses.trials` they guess whether the
 # record was in. The last attack sees the parameters before and after training, which the guarantee
 # covers; that it is the one quoted was fixed before anything was attacked.
 
@@ -419,24 +424,27 @@ chapter.values(
 )
 
 # %% [markdown]
+# ```{margin}
+# **The Bayesian interval,** *low* to *high*, is for what *this attack* shows. Its lower bound is
+# above 0 whatever the guesses were, and its upper bound limits no other attack.
+# ```
+#
 # From outside the audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, by one attack on
-# one record; another may show more. (The Bayesian interval, *low* to *high*, is for what *this
-# attack* shows: its lower bound is above 0 whatever the guesses were, and its upper bound limits no
-# other attack.) Nor could this audit have found everything: had every guess been right, its coins,
-# {value}`six_lenses.members` times in and {value}`six_lenses.others` times out, would have shown
-# {value}`six_lenses.ceiling:.2f`. With half of the trials each, even an attack that is never wrong
-# needs {value}`six_lenses.trials_needed:,` of them against a claim of
-# {value}`six_lenses.epsilon:.2f`; with one kind rarer than the other fewer can do.
+# one record; another may show more. Nor could it have found everything. With its coins,
+# {value}`six_lenses.members` times in and {value}`six_lenses.others` times out, guesses that are
+# all right show the ceiling of the first table. Against the whole claim even an attack that is
+# never wrong needs {value}`six_lenses.trials_needed:,` trials, half of them of each kind. With one
+# kind rarer than the other fewer can do.
 #
 # ## Audit: inside one training run
 #
 # The adversary of the proof sees every step, and knows all other records. So the same configuration
-# is trained once more, and {value}`six_lenses.gradient_canaries:,` *gradient canaries* take part:
-# records whose gradient is one coordinate each, longer than the clipping norm, so that clipping is
-# tested as well. Each is in by a coin of its own, and then in a step's sample with the probability
-# of any record. For each the audit adds up over the steps how much likelier its noisy coordinate is
-# if it was in, in logarithms; column *known* has the other records subtracted, *released* has not.
-# Of these scores four statements are made, which rest on more and more:
+# is trained once more, and {value}`six_lenses.gradient_canaries:,` *gradient canaries* take part.
+# Their gradient is one coordinate each, longer than the clipping norm, so that clipping is tested
+# as well. Each is in by a coin of its own, and then in a step's sample with the probability of any
+# record. The audit adds up over the steps how much likelier a canary's noisy coordinate is if it
+# was in, in logarithms. Column *known* has the other records subtracted, *released* has not. Of
+# these scores four statements are made, which rest on more and more:
 #
 # - *No hypothesis*, but that the coins are fair and secret {cite}`steinke2023privacy`: how many of
 #   the surest guesses are right, their numbers fixed beforehand.
@@ -479,32 +487,28 @@ chapter.values(
 )
 
 # %% [markdown]
-# One run, from inside, shows $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on no hypothesis,
-# {value}`six_lenses.inside_gaussian:.2f` if the curve is Gaussian and scores are independent, and
-# {value}`six_lenses.inside_steps:.2f` if the mechanism has the form that is claimed, where
-# {value}`six_lenses.epsilon:.2f` is proven. With {value}`six_lenses.noise_factor:g` times the noise
-# these are {value}`six_lenses.broken_free:.2f`, {value}`six_lenses.broken_gaussian:.2f` and
-# {value}`six_lenses.broken_steps:,.0f`.
+# If the mechanism has the form that is claimed, one run from inside shows $\epsilon \ge$
+# {value}`six_lenses.inside_steps:.2f`; the table has what it shows on fewer hypotheses.
 #
-# *Which statement could not have found it.* On no hypothesis these guesses, all right, show
-# {value}`six_lenses.inside_ceiling:.2f`, whatever is wrong; had each of the
-# {value}`six_lenses.gradient_canaries:,` canaries been guessed, and rightly,
-# {value}`six_lenses.all_right:.2f`. No audit of this kind refutes a claim above that, and it grows
-# with the logarithm of the number of canaries only. A Gaussian curve raises it to
-# {value}`six_lenses.inside_family_ceiling:.2f`, independent scores to
-# {value}`six_lenses.inside_gaussian_ceiling:.2f`; single steps have no such limit. Each statement
-# holds at {value}`six_lenses.level:.0%` by itself: fix beforehand which one you quote. The table
-# above quotes that of a Gaussian curve with independent scores.
+# *Which statement could not have found it.* Column *could show* has what each would have shown with
+# all guesses right, whatever is wrong. Had every canary been guessed, and rightly, that of no
+# hypothesis would be {value}`six_lenses.all_right:.2f`. No audit of this kind refutes a claim above
+# that, and it grows with the logarithm of the number of canaries only. A Gaussian curve raises the
+# limit, independent scores raise it more, and single steps have none. Each statement holds at
+# {value}`six_lenses.level:.0%` by itself: fix beforehand which one you quote. The first table
+# quotes that of a Gaussian curve with independent scores.
 #
 # ## Labels: the canaries
 #
-# Training the same configuration with {value}`six_lenses.canaries` wrong labels among its points,
-# {value}`six_lenses.canary_models` times, and then asking the model which of two wrong labels each
-# of these points had, shows what leaks about a *label*. To change one is to put another gradient,
-# at most twice the clipping norm away, in the place of the record's own. The budget for one
-# record is {value}`six_lenses.epsilon:.2f`; for a label the privacy loss distribution of that
-# exchange proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group
-# privacy over two records does, where that is less). The label's true $\epsilon$ may be far below.
+# What leaks about a *label*? The same configuration is trained with {value}`six_lenses.canaries`
+# wrong labels among its points, {value}`six_lenses.canary_models` times. Then the model is asked
+# which of two wrong labels each of these points had.
+#
+# To change a label is to put another gradient, at most twice the clipping norm away, in the place
+# of the record's own. The budget for one record is {value}`six_lenses.epsilon:.2f`. For a label the
+# privacy loss distribution of that exchange proves $\epsilon = $
+# {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group privacy over two records does,
+# where that is less). The label's true $\epsilon$ may be far below.
 
 # %%
 labels = label_canaries(settings, canaries, canary_models, level=level)
@@ -545,18 +549,17 @@ chapter.values(
 # %% [markdown]
 # The private model prefers the wrong label to the true one at {value}`six_lenses.remembered:.1%` of
 # the canaries, the competitor at {value}`six_lenses.remembered_plain:.1%`. A model may get canaries
-# "wrong" simply because it is often wrong; what counts is the bound. With all canaries guessed
-# rightly it would have been {value}`six_lenses.label_ceiling:.2f`. Mechanisms made for labels
+# "wrong" simply because it is often wrong; what counts is the bound. Mechanisms made for labels
 # alone prove more about them at less cost in accuracy ({doc}`canaries </canaries>`).
 #
 # ## Counterfactual: had neither abstained
 #
-# The private model and the competitor both abstain where they are unsure, at random: each answers
+# The private model and the competitor both abstain where they are unsure, at random. Each answers
 # with a probability of its confidence, kept between {value}`six_lenses.answering:g` and one minus
-# that, so that every point has a chance to be answered by both. Somebody who sees only the answers
-# given wants to know how the two would compare on *all* points. The mean of what is seen compares
-# two different selections; the doubly robust estimate weights the answers by the propensities that
-# both tell.
+# that: every point has a chance to be answered by both. Somebody who sees only the answers given
+# wants to know how the two would compare on *all* points. The mean of what is seen compares two
+# different selections. The doubly robust estimate weights the answers by the propensities that both
+# tell.
 
 # %%
 compared = compare_answers(models, draws, epsilon=answering)
@@ -593,14 +596,22 @@ chapter.values(
 )
 
 # %% [markdown]
-# As seen, the difference is {value}`six_lenses.difference_seen:.3f`; the truth, known here because
-# all labels are, is {value}`six_lenses.difference_truth:.3f`; the estimate from the first draw
-# {value}`six_lenses.difference:.3f`. Over {value}`six_lenses.draws` draws the interval with known
-# propensities holds the truth {value}`six_lenses.told_holds` times, with a median width of
-# {value}`six_lenses.told_width:.3f`; with fitted ones {value}`six_lenses.fitted_holds` times, with
-# {value}`six_lenses.fitted_width:.3f`. (On large images those rest on principal components, less
-# than the models abstain by: missing at random holds nearly, at best. All draws have the same
-# points, so that more than 95% may hold; these few cannot tell.)
+# As seen, the difference is {value}`six_lenses.difference_seen:.3f`. The truth, known here because
+# all labels are, is {value}`six_lenses.difference_truth:.3f`. The estimate from the first draw is
+# {value}`six_lenses.difference:.3f`.
+#
+# | Propensities | the interval holds the truth | its median width |
+# |---|---|---|
+# | known | {value}`six_lenses.told_holds` times | {value}`six_lenses.told_width:.3f` |
+# | fitted | {value}`six_lenses.fitted_holds` times | {value}`six_lenses.fitted_width:.3f` |
+#
+# The table is of {value}`six_lenses.draws` draws of the abstentions.
+#
+# ```{margin}
+# **Fitted propensities** rest on principal components on large images, less than the models abstain
+# by: missing at random holds nearly, at best. All draws have the same points, so that more than 95%
+# may hold; these few cannot tell.
+# ```
 
 # %% tags=["hide-input"]
 words = decisions(
@@ -624,9 +635,10 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #   record and every attack, the audit from below for one of each. Between
 #   {value}`six_lenses.inside_free:.2f` and {value}`six_lenses.epsilon:.2f` nothing is known, but on
 #   hypotheses.
-# - **Abstention, suitability and comparison cost no privacy.** They read the released model and new
-#   points. But new points belong to people, too: thresholds and filters that are fitted to private
-#   validation data and released are not covered by the training's guarantee.
+# - **Abstention, suitability and comparison cost no privacy** of the training data: they are
+#   post-processing of the released model. But new points belong to people, too. The training's
+#   guarantee does not cover thresholds and filters that are fitted to private validation data and
+#   released.
 # - **Abstention repairs accuracy, not shift.** Both this model's threshold and the filter trust its
 #   confidence. Where a shift makes it wrong with confidence, both fail together.
 # - **What abstention hides must be random to be estimated.** With the sharp threshold of the second
@@ -637,48 +649,69 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # ## Exercises
 #
-# 1. Spend less. Which lens changes most? Which statement from inside one run now contradicts the
-#    broken training, and from which `noise_factor` on?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p epsilon 1.0
-#    ```
-# 2. Ask for more. What does the threshold chosen on the validation points reach on the test points?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p target_accuracy 0.995
-#    ```
-# 3. Let the models abstain nearly always where they are unsure. What happens to the width of the
-#    intervals with known and with fitted propensities?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p answering 0.02
-#    ```
-# 4. Take a wider margin. Which populations are accepted now? Are they suitable?
-#    ```sh
-#    papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml \
-#        -p margin 0.1
-#    ```
+# 1. A training is private for records. What does that prove for a single label?
+#
+#    :::{dropdown} Solution
+#    To change a label is to remove a record and add another one, which could cost twice the
+#    $\epsilon$. The ledger proves less than that, and at larger budgets hardly more than for the
+#    record. Protection of labels alone would be cheaper.
+#    :::
+
+# %% tags=["solution"]
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier, label_guarantee
+
+for epsilon in (1.0, 3.0, 8.0):
+    sigma = find_noise_multiplier(epsilon, 1e-5, 0.01, 1000)
+    ledger = PrivacyLedger((SampledGaussian(0.01, sigma, 1000),))
+    print(f"record {epsilon:g}: label {label_guarantee(ledger, 1e-5):.2f}")
+
+# %% [markdown]
+# 2. A promise of 99.5% accuracy: how many answers, all of them right, does it take?
+#
+#    :::{dropdown} Solution
+#    The chance that $n$ answers are all right, if the accuracy were just below the target, is
+#    $0.995^n$. It falls below 5% at the third number, and not one answer earlier. With errors it
+#    takes more. That is why a strict target leaves no threshold on few points.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.selective import guaranteed_threshold
+
+for n in (300, 597, 598, 1000):
+    found = guaranteed_threshold(np.ones(n, bool), np.arange(n), target=0.995)
+    print(f"{n:,} answers, all right: promised on {found.coverage or 0:.0%}")
+
+# %% [markdown]
+# 3. The models abstain nearly always where they are unsure. What does that cost the comparison?
+#
+#    :::{dropdown} Solution
+#    The few answers where they are unsure stand for all the others there, so the interval widens as
+#    the root of one over their chance. Known propensities keep it valid. Fitted ones may be wrong
+#    by a factor where there is nearly nothing to fit.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.counterfactual import efficiency_bound
+
+for answered in (0.25, 0.1, 0.02):
+    chance = np.where(np.arange(100) < 30, 1 - answered, 0.1)  # unsure about 30 of 100
+    bound = efficiency_bound([chance], [np.full(100, 0.8)], [np.full(100, 0.16)])
+    width = (bound / 0.16) ** 0.5
+    print(f"answers {answered:.0%} where unsure: interval {width:.1f} times as wide")
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/six_lenses.py out.ipynb -f params/quick/six_lenses.yml -p epsilon 1.0
+# ```
 #
 # ## Summary
 #
-# - The private model proves $\epsilon = $ {value}`six_lenses.epsilon:.2f` for a record and
-#   {value}`six_lenses.label_proven:.1f` for a label. Attacks on the record show
-#   {value}`six_lenses.audit_lower:.2f` from outside and, from inside one training run,
-#   {value}`six_lenses.inside_free:.2f` on no hypothesis, {value}`six_lenses.inside_gaussian:.2f` on
-#   that of a Gaussian curve; with {value}`six_lenses.noise_factor:g` times the noise
-#   {value}`six_lenses.broken_gaussian:.2f`. The label's show {value}`six_lenses.label_lower:.2f` of
-#   at most {value}`six_lenses.label_ceiling:.2f`.
-# - It is right in {value}`six_lenses.accuracy:.1%`. It answers with a confidence of at least
-#   {value}`six_lenses.threshold:.2f` for {value}`six_lenses.coverage:.0%` of the points:
-#   {value}`six_lenses.kept_words`, where {value}`six_lenses.target:.1%` was asked for.
-# - Without a label {value}`six_lenses.accepted_suitable` of {value}`six_lenses.suitable` clearly
-#   suitable populations are accepted, {value}`six_lenses.accepted_wrongly` of
-#   {value}`six_lenses.unsuitable` clearly unsuitable ones, and
-#   {value}`six_lenses.accepted_undecided` of {value}`six_lenses.undecided` undecided ones.
-# - Had neither abstained, the private model's accuracy minus the competitor's would be
-#   {value}`six_lenses.difference_truth:.3f`; the interval from the answers seen is
-#   [{value}`six_lenses.difference_low:.3f`, {value}`six_lenses.difference_high:.3f`].
+# [The first table](#what-each-lens-says) has the six answers.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

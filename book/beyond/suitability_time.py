@@ -1,24 +1,29 @@
 # %% [markdown]
 # # Suitability over time
 #
-# A model that labels satellite images was fine when it was bought. Every month new images arrive, a
-# person looks at a few of them, and what that person says comes months later. When must somebody
-# say that the model is no longer fit for use?
+# A model was fit for use when it was bought, and data keep arriving, a few labeled months later:
+# how does somebody notice that it no longer is?
 #
-# **Answer.** When an alarm says so that takes estimates for all rows and corrects them by few
-# labels, as it holds its rate however wrong the estimates are. It raised a false alarm in
-# {value}`suitability_time.active_false:.1%` of the streams and caught nearly every drop. It comes
-# little sooner than one by labels alone, and choosing which rows to label hardly pays here.
+# **Answer.** By an alarm that holds its rate however wrong the estimates are, as few labels correct
+# them: it was false in {value}`suitability_time.active_false:.1%` of the streams, and caught nearly
+# every drop.
 #
 # ```{result} watch
+# ```
+#
+# ```{margin}
+# **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
+# It comes little sooner than one by labels alone, and choosing which rows to label hardly pays
+# here.
 # ```
 #
 # Months go from left to right; the margin is crossed where the accuracy falls below the least that
 # is suitable.
 #
-# **Do this.** Draw some rows each month at random, have them labelled, and give them to
-# {py:obj}`lib.suitability.ActiveMonitor` with the estimates of all others. After an alarm, label
-# more of what comes next, and decide by that. [More](#what-to-do).
+# **Do this.**
+# - Have some rows labeled each month, drawn at random.
+# - Give them to {py:obj}`~lib.suitability.ActiveMonitor` with the estimates of all others.
+# - After an alarm, label more of what comes next, and decide by that. [More](#what-to-do).
 #
 # ## What holds, and what does not
 #
@@ -27,7 +32,7 @@
 #   margin passes unnoticed in most of them; the second is far beyond.
 # - *Caution.* The alarm came {value}`suitability_time.active_delay:.0f` months after the drop in
 #   the median. Labels alone took {value}`suitability_time.labels_delay:.0f` months.
-# - *Does not hold.* Choosing which rows to label hardly pays here: for equal precision
+# - *Does not hold.* Choosing which rows to label hardly pays here. For equal precision
 #   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
 #   earlier.
 # - *Holds, in a simulation* whose estimates are right, and nearly all close to 0 or 1. There a
@@ -46,7 +51,7 @@
 # ## What to do
 #
 # - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
-#   data are labelled) if the model is nearly always right and its estimates say where not. Never
+#   data are labeled) if the model is nearly always right and its estimates say where not. Never
 #   label only the doubtful ones: keep the floor.
 # - {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
 
@@ -92,15 +97,15 @@ rng = np.random.default_rng(seed)
 # ## The idea
 #
 # The filter's estimates say something about every row, and are wrong by nobody knows how much.
-# Labels say the truth about few. Take the estimates for all rows and correct them where there is a
-# label. The result is right on average however wrong the estimates are, varies less than the labels
-# alone, and a test that may be looked at every month can watch it. An alarm every other month will
-# be switched off; one that never comes is worse.
+# Labels say the truth about few. So take the estimates for all rows, and correct them where there
+# is a label. The result is right on average however wrong the estimates are, and varies less than
+# the labels alone. A test that may be looked at every month can watch it. An alarm every other
+# month will be switched off; one that never comes is worse.
 #
 # ## A row, with its label or without
 #
-# Let $f$ be the estimated correctness of a row, $y$ its correctness, and $\pi$ the probability with
-# which the row is labelled, $\xi = 1$ if it is. Then
+# Let $f$ be the estimated correctness of a row, and $y$ its correctness. The row is labeled with
+# probability $\pi$, and $\xi = 1$ if it is. Then
 #
 # $$
 # x = f + \frac{\xi}{\pi} (y - f)
@@ -124,17 +129,22 @@ rng = np.random.default_rng(seed)
 #
 # While it *watches*, an {term}`e-detector` takes the rows. As long as the accuracy is at least that
 # of the test data less the margin, the mean number of rows until an alarm is at least a chosen one.
+#
 # An alarm is a reason to look, no verdict: the months before it were picked for being bad. So the
-# monitor then *decides* by the rows that follow, of which more are labelled: two e-processes, one
-# against SUITABLE and one against UNSUITABLE. Both rest on independent rows, or on that accuracy
-# given all rows before.
+# monitor then *decides* by the rows that follow, of which more are labeled. It has two e-processes,
+# one against SUITABLE and one against UNSUITABLE. Both rest on independent rows, or on that
+# accuracy given all rows before.
 #
 # ## The years of FMoW
 #
 # The authors' signals cover sixteen years, 2002 to 2017. Up to 2012 they are in distribution; one
 # half of these fits the estimator, the other is the test data. The model is then in use from 2013
-# on. The files know years only, so that "months" are equal random parts of a year. Without these
+# on.
+#
+# ```{margin}
+# **Months.** The files know years only, so "months" are equal random parts of a year. Without these
 # files digits that are rotated further and further stand in for them.
+# ```
 
 # %%
 deployed = {s: studies.Deployment(load_study(main, seed=s), plan, rng) for s in model_seeds}
@@ -167,23 +177,34 @@ chapter.figure(
 # %% [markdown]
 # ## Against CBPE and alibi-detect
 #
-# All methods see the same months. *Chosen* and *random labels* are the monitor above with $\pi$ by
-# doubt and with equal $\pi$; *labels* and *estimates alone* are {py:obj}`lib.suitability.Monitor`,
-# all four with one false alarm in {value}`suitability_time.years:.0f` years at most. {term}`CBPE`
-# is the mean calibrated confidence, calibrated on the test data, with an alarm where it falls below
-# the same margin, or by nannyml's own rule (three standard deviations of the accuracy of ten
-# reference chunks). FETDrift and KSDrift are alibi-detect's: Fisher's exact test of a month's
-# labels against those of the test data, and a Kolmogorov-Smirnov test of each signal with
-# Bonferroni's correction, both at 5% in every month. FETDriftOnline and CVMDriftOnline are
-# alibi-detect's for streams: after each label, or the estimate of as many rows, they compare the
-# last {value}`suitability_time.short` and {value}`suitability_time.long` (a month's and half a
-# year's on average) with the test data. After an alarm we start them anew. Their expected run time
-# without a change is that of the monitor, up to {value}`suitability_time.threshold_error:.0%` (the
-# standard error is at most that): their thresholds are quantiles of
-# {value}`suitability_time.simulated` simulated streams for each of its labels. These are our own
-# implementations: alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test
+# All methods see the same months.
+#
+# | method | alarm |
+# |---|---|
+# | chosen labels, random labels | the monitor above, with $\pi$ by doubt and with equal $\pi$ |
+# | labels alone, estimates alone | {py:obj}`lib.suitability.Monitor` |
+# | {term}`CBPE`, our margin | the mean calibrated confidence falls below the same margin |
+# | CBPE, its own rule | it leaves three standard deviations of ten reference chunks' accuracy |
+# | FETDrift | Fisher's exact test of a month's labels against the test data's, at 5% |
+# | KSDrift | Kolmogorov-Smirnov, each signal, Bonferroni's correction, at 5% a month |
+# | FETDriftOnline, CVMDriftOnline | for streams: the last labels, or estimates, against those |
+#
+# The first four have one false alarm in {value}`suitability_time.years:.0f` years at most. CBPE is
+# calibrated on the test data; its own rule is nannyml's. The last four are alibi-detect's. After
+# each label, or the estimate of as many rows, its detectors for streams compare the last
+# {value}`suitability_time.short` and {value}`suitability_time.long` with the test data. These are a
+# month's and half a year's on average. After an alarm we start the detectors anew.
+#
+# ```{margin}
+# **Thresholds.** Without a change the streams' detectors have the monitor's expected run time, up
+# to {value}`suitability_time.threshold_error:.0%` (the standard error is at most that). Thresholds
+# are quantiles of simulated streams, {value}`suitability_time.simulated` for each label of that run
+# time.
+#
+# **Our own code.** alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test
 # runs both packages' code beside ours where it can be imported: all agree but for rounding, and for
 # the simulation.
+# ```
 
 # %%
 found = pd.concat(
@@ -257,29 +278,36 @@ chapter.values(
 )
 
 # %% [markdown]
-# Delays are counted from the month in which the last suitable period ended, and contain the
+# Delays are counted from the month in which the last suitable period ended. They contain the
 # {value}`suitability_time.lag` months for which labels are late. Whoever is quick pays for it with
 # false alarms: the first drop is hardly beyond the margin. UNSUITABLE is said
-# {value}`suitability_time.decided:.0f` months after the drop in the median, and was said of
-# suitable data in {value}`suitability_time.wrong:.0%` of the streams.
+# {value}`suitability_time.decided:.0f` months after the drop in the median. It was said of suitable
+# data in {value}`suitability_time.wrong:.0%` of the streams.
 #
-# FETDriftOnline noticed the drop after {value}`suitability_time.fet_delay:.0f` months and had false
-# alarms in {value}`suitability_time.fet_false:.0%` of the streams, CVMDriftOnline after
-# {value}`suitability_time.cvm_delay:.0f` and in {value}`suitability_time.cvm_false:.0%`. They know
-# no margin, and an expected run time is a mean, no bound on the probability of an alarm in a
-# stream. Nor does it hold unless all stays as it was. Where it did, FETDriftOnline raised an alarm
-# in {value}`suitability_time.fet_calm:.0%` of the streams, CVMDriftOnline in
-# {value}`suitability_time.cvm_calm:.0%`, labels alone in {value}`suitability_time.labels_calm:.0%`.
-# At exactly the least accuracy FETDriftOnline did in {value}`suitability_time.fet_least:.0%`, and
-# labels alone in {value}`suitability_time.labels_least:.0%`: here theory bounds the probability,
+# The detectors for streams are quick. FETDriftOnline noticed the drop after
+# {value}`suitability_time.fet_delay:.0f` months, with false alarms in
+# {value}`suitability_time.fet_false:.0%` of the streams. CVMDriftOnline took
+# {value}`suitability_time.cvm_delay:.0f` months, with false alarms in
+# {value}`suitability_time.cvm_false:.0%`. But they know no margin, and an expected run time is a
+# mean: it bounds no probability of an alarm in a stream.
+#
+# Nor does it hold unless all stays as it was. Where it did, FETDriftOnline raised an alarm in
+# {value}`suitability_time.fet_calm:.0%` of the streams and CVMDriftOnline in
+# {value}`suitability_time.cvm_calm:.0%`. Labels alone did in
+# {value}`suitability_time.labels_calm:.0%`. At exactly the least accuracy it was
+# {value}`suitability_time.fet_least:.0%` for FETDriftOnline, and
+# {value}`suitability_time.labels_least:.0%` for labels alone. There theory bounds the probability,
 # too, by {value}`suitability_time.most_alarms:.0%` for streams as long as these.
 #
 # ## Does choosing rows pay?
 #
-# What one label contributes to the variance, for equally many labels: with labels alone, with
-# estimates and random labels, and with labels chosen by strata (Neyman's allocation to ten
-# quantiles of the estimate, by the errors seen on the test data {cite}`fisch2024stratified`) or by
-# the estimate's doubt.
+# The table has what one label contributes to the variance, for equally many labels. They are used
+# alone, or with estimates: drawn at random, by strata, or by the estimate's doubt.
+#
+# ```{margin}
+# **Strata** are ten quantiles of the estimate, with Neyman's allocation by the errors seen on the
+# test data {cite}`fisch2024stratified`.
+# ```
 
 # %%
 values = studies.label_values(first)
@@ -310,16 +338,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# The estimates themselves save more than choosing does: with them, random labels need
+# The estimates themselves save more than choosing does. With them, random labels need
 # {value}`suitability_time.estimate_ratio:.0%` of the labels that are needed alone. At an accuracy
 # like this one doubt is nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$
 # has a price: $x$ may be larger, so that bets must be smaller.
 #
 # ## Do the levels hold?
 #
-# {py:obj}`lib.suitability.active_accuracy`, and the monitor at exactly the least accuracy, with 300
-# rows of which a tenth is labelled. All is to err in at most 5%; the alarm is asked for within a
-# twentieth of the run length, where 5% is the most by Doob's inequality.
+# The table is of {py:obj}`lib.suitability.active_accuracy`, and of the monitor at exactly the least
+# accuracy, with 300 rows of which a tenth is labeled. All is to err in at most 5%. The alarm is
+# asked for within a twentieth of the run length, where 5% is the most by Doob's inequality.
 
 # %%
 levels = stored_table(
@@ -392,21 +420,25 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 
 # %% [markdown]
 # The procedure is made for the false discovery rate of one family that is judged once. Judged anew
-# with each batch it does not: where nine of ten batches are unsuitable, the rate is
-# {value}`suitability_time.longest_fdr:.2f` with all batches in the window and
-# {value}`suitability_time.newest_fdr:.2f` with the newest alone. And a test that has once
-# accepted is no alarm: an e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE says so
-# still after the accuracy has collapsed.
+# with each batch it does not keep that rate. Where nine of ten batches are unsuitable, it is
+# {value}`suitability_time.longest_fdr:.2f` with all batches in the window. With the newest alone it
+# is {value}`suitability_time.newest_fdr:.2f`. And a test that has once accepted is no alarm: an
+# e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE says so still after the accuracy
+# has collapsed.
 
 # %% [markdown]
 # ## Looking more than once
 #
-# Testing accumulating data five times at 5% inflates the error rate. The boundaries of Pocock and
-# of O'Brien and Fleming keep the level (A.3.3). The paper's formulas for them are lost from our
-# text, so they are not checked; the boundaries here are computed by numerical integration and agree
-# with published tables, such as 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. An
-# {term}`e-process` {cite}`waudby2024estimating` needs no plan: one may look after every sample, and
-# stop at will.
+# Testing accumulating data five times at 5% inflates the error rate, to
+# {value}`suitability_time.uncorrected:.0%` in the simulation below. The boundaries of Pocock and of
+# O'Brien and Fleming keep the level (A.3.3). An {term}`e-process` {cite}`waudby2024estimating`
+# needs no plan: one may look after every sample, and stop at will.
+#
+# ```{margin}
+# **The boundaries** are computed by numerical integration, and agree with published tables, such as
+# 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. The paper's formulas are lost from our
+# text, so they are not checked.
+# ```
 
 # %%
 designs = {
@@ -449,9 +481,12 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 # ({py:obj}`lib.counterfactual.forecasts.winkler_score`): at most 1, and below 0 on average where
 # the confidence is worse. A one-sided e-process
 # ({py:obj}`lib.counterfactual.forecasts.one_sided_e_process`) watches the monthly means, here with
-# all labels of a month. Where labels come late, months that are {value}`suitability_time.lag`
-# apart make a sequence of their own, and each must show it. P4's talk names these as further work
-# of its authors.
+# all labels of a month. Where labels come late, months that are {value}`suitability_time.lag` apart
+# make a sequence of their own, and each must show it.
+#
+# ```{margin}
+# P4's talk names these as further work of its authors.
+# ```
 
 # %%
 skill = confidence_skill(first, np.random.default_rng([seed, 2]))
@@ -487,35 +522,83 @@ chapter.values(
 # - Labels that come late are taken to come whatever they say. If wrong predictions are looked at
 #   first, no method here holds.
 # - CVMDriftOnline on every row, MMDDriftOnline and LSDDDriftOnline. Thresholds take more simulated
-#   streams than the run time has values; for the {value}`suitability_time.ert:,.0f` here
+#   streams than the run time has values. For the {value}`suitability_time.ert:,.0f` here
 #   alibi-detect's CVMDriftOnline makes at least {value}`suitability_time.comparisons:.2g` times
 #   $10^{12}$ comparisons.
 # - After an alarm the accuracy is taken to be one number. It may recover while the monitor decides.
 #
 # ## Exercises
 #
-# 1. Labels at once. How much of the delay is left?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p lag 0
-#    ```
-# 2. A third of the labels. Which methods still see the drop?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p rate 0.033
-#    ```
-# 3. A margin of six points. When does the change come now, and what do CBPE's alarms do?
-#    ```sh
-#    papermill book/beyond/suitability_time.py out.ipynb \
-#        -f params/quick/suitability_time.yml -p margin 0.06
-#    ```
+# 1. After how many labels is accuracy shown to be above a threshold, if you may look after each?
 #
-# ## Summary
+#    :::{dropdown} Solution
+#    The smaller the distance, the more labels. The evidence is a bet's capital, so it may be
+#    watched: 20 is exceeded by chance in at most one of twenty streams, at any time.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import EProcess
+
+right = np.random.default_rng(0).random(5000) < 0.85
+for threshold in (0.7, 0.75, 0.8):
+    evidence = EProcess(threshold)
+    n = next(i for i, x in enumerate(right, 1) if evidence.update([x]) >= 20)
+    print(f"at least {threshold:g}: shown after {n:,} labels")
+
+# %% [markdown]
+# 2. Label fewer rows. How does the interval widen?
 #
-# Estimates, corrected by few labels, give an alarm that holds its rate however wrong the estimates
-# are. They cut the variance to {value}`suitability_time.estimate_ratio:.0%`; which rows are
-# labelled matters little at this accuracy. Decide by what comes after an alarm, not by what raised
-# it.
+#    :::{dropdown} Solution
+#    About as one over the root of the fraction. Here every estimate is the same, so they help
+#    little; the better they tell right from wrong, the fewer labels are needed. A thirtieth still
+#    shows a large drop.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import active_accuracy
+
+rng, said = np.random.default_rng(0), np.full(5000, 0.85)
+right = rng.random(5000) < said
+for rate in (1.0, 0.1, 0.033):
+    chosen, p = rng.random(5000) < rate, np.full(5000, rate)
+    _, (low, high) = active_accuracy(said, chosen, right[chosen], p, least_probability=rate)
+    print(f"labels of {rate:.1%}: between {low:.3f} and {high:.3f}")
+
+# %% [markdown]
+# 3. Which row gets a label: one that the model is sure of, or a doubtful one?
+#
+#    :::{dropdown} Solution
+#    The doubtful one, more often the lower the floor. A floor of 1 is an equal chance for all. The
+#    floor keeps every row's chance away from 0: weights stay bounded, and estimates that are wrong
+#    where they are sure are noticed.
+#    :::
+
+# %% tags=["solution"]
+import numpy as np
+
+from lib.suitability import labelling_probabilities
+
+reference = np.random.default_rng(0).beta(8, 2, 2000)
+for floor in (0.1, 0.5, 1.0):
+    chances = labelling_probabilities([0.5, 0.9, 0.99], 0.1, reference, floor=floor)
+    print(f"floor {floor:g}:", chances.round(3).tolist())
+
+# %% [markdown]
+# Rerun:
+# ```sh
+# papermill book/beyond/suitability_time.py out.ipynb -f params/quick/suitability_time.yml \
+#     -p lag 0
+# ```
+#
+# ## Further pages
+#
+# - [Suitability filters](../suitability.py): the test that needs no labels.
+# - [What the guarantee is worth](../suitability_guarantee.py): labels, samples, and parties that
+#   cheat.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -236,6 +236,7 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
     After the first failure no chapter is begun; those under way are finished. Returned are those
     that were executed, and not found.
     """
+    many = len(paths) > 2 * jobs  # kernels for which it pays to have one process import
     futures: dict[concurrent.futures.Future, Path] = {}
     running: set[concurrent.futures.Future] = set()
     waiting, failed = list(paths), False
@@ -243,7 +244,7 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
         while running or (waiting and not failed):
             while waiting and len(running) < jobs and not failed:
                 path = waiting.pop(0)
-                running.add(future := local.submit(_fill, path, profile))
+                running.add(future := local.submit(_fill, path, profile, many))
                 futures[future] = path
             ended, running = concurrent.futures.wait(
                 running, return_when=concurrent.futures.FIRST_COMPLETED
@@ -252,10 +253,10 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
     return {path for future, path in futures.items() if future.result()}
 
 
-def _fill(path: Path, profile: str) -> bool:
+def _fill(path: Path, profile: str, many: bool) -> bool:
     """Have a chapter in the cache; whether it was executed for that."""
     try:
-        done = execute_chapter(path, profile)
+        done = execute_chapter(path, profile, forks=many)
     except USER_ERRORS as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
     if not done.cached:
@@ -282,10 +283,14 @@ def require_one_lib(book: Path) -> None:
         )
 
 
-def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = None) -> Executed:
+def execute_chapter(
+    path: Path, profile: str, given: Mapping[str, Any] | None = None, *, forks: bool = False
+) -> Executed:
     """Execute one chapter with a profile's parameters, unless the cache has the result.
 
-    `given`, the content of another parameter file, takes the place of the profile's own.
+    `given`, the content of another parameter file, takes the place of the profile's own. With
+    `forks` its kernel is a fork of a process that has imported what most chapters import, and stays
+    for others (:class:`lib.book.kernels.ForkedKernelManager`).
     """
     chapter, book = path.stem, book_of(path)
     notebook, parameters, inputs = _inputs(path, profile, given)
@@ -302,7 +307,8 @@ def execute_chapter(path: Path, profile: str, given: Mapping[str, Any] | None = 
             return Executed(**_as_now(stored, inputs["cells"]), cached=True)
         print(f"executing chapter {chapter} ({profile})", flush=True)
         started = time.perf_counter()
-        cells, asked = _run(notebook, chapter, profile, parameters, book, states)
+        kernel = "ForkedKernelManager" if forks else "ChapterKernelManager"
+        cells, asked = _run(notebook, chapter, profile, parameters, book, states, kernel)
         if _needed(inputs["cells"]) != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
@@ -475,6 +481,7 @@ def _run(
     parameters: dict[str, Any],
     book: Path,
     states: Mapping[str, str],
+    kernel: str,
 ) -> tuple[list[dict[str, Any]], set[str]]:
     """Execute in a fresh kernel; return the code cells and the data files it asked for."""
     import papermill
@@ -506,7 +513,7 @@ def _run(
                     progress_bar=None,
                     # The kernel listens on this machine only, and warns at each start all the same.
                     extra_arguments=["--IPKernelApp.log_level=40"],
-                    kernel_manager_class="lib.book.kernels.ChapterKernelManager",
+                    kernel_manager_class=f"lib.book.kernels.{kernel}",
                     shutdown_kernel="immediate",
                     request_save_on_cell_execute=False,
                 )

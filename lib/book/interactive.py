@@ -178,9 +178,10 @@ def suitability_decision(
 
     `folds` maps the name of a user fold to ``(test, user, true_drop)``: the estimated correctness
     of each sample, and the true accuracy on test data minus that on user data. The margin is in
-    [0, 0.1], alpha in [0.001, 0.2].
+    [0, 0.1], alpha in [0.001, 0.2]. Where it can, it opens on data whose verdict the control turns.
     """
     margin, alpha = round(margin, 3), round(alpha, 3)
+    folds = _telling_first(folds, margin, alpha)
     margins = np.linspace(-0.1, 0.2, 151)
     figure, ax = new_figure(height=3.2)
     data, said = [], []
@@ -201,8 +202,7 @@ def suitability_decision(
         )  # fmt: skip
     ax.axhline(alpha, color="black", linestyle=":", linewidth=1.2, marker="")
     ax.axvline(margin, color="black", linestyle=":", linewidth=1.2, marker="")
-    ax.set_xlabel("margin")
-    ax.set_ylabel("p-value")
+    ax.set(xlabel="margin", ylabel="p-value")
     ax.legend(fontsize=9)
     # The axis stays while controls move, but for folds far away from the rest.
     drops = [d["test"][0] - d["user"][0] for d in data]
@@ -212,7 +212,7 @@ def suitability_decision(
         title="User data, margin and significance level",
         controls=(
             Control("fold", "User data", options=tuple(folds)),
-            Control("margin", "Margin m: acceptable drop", 0, 0.1, 0.001, margin),
+            Control("margin", "Margin m: acceptable drop", 0, _LARGEST_MARGIN, 0.001, margin),
             Control("alpha", "Significance level alpha", 0.001, 0.2, 0.001, alpha),
         ),
         numbers={
@@ -233,7 +233,34 @@ def suitability_decision(
         ),
         caption=(
             "The filter's decision. SUITABLE if the upper confidence limit of the drop, at level "
-            "1 - alpha, is at most the margin: the p-value is then at most alpha."
+            "1 - alpha, is at most the margin: the p-value is then at most alpha. Raise the margin "
+            "until the verdict turns, and compare it with the true drop."
         ),
         still_caption=f"At margin {margin:g} and alpha {alpha:g}: {'; '.join(said)}.",
     )
+
+
+_LARGEST_MARGIN = 0.1  # of the control
+
+
+def _telling_first(
+    folds: Mapping[str, Sequence[Any]], margin: float, alpha: float
+) -> dict[str, Sequence[Any]]:
+    """Put the user data first that show the most, and leave the order of the others.
+
+    Those are suitable at the largest margin but not at the given one; among them, those whose
+    estimates hide the most of the true drop.
+    """
+
+    def turns(test: Any, user: Any) -> bool:
+        p = [suitability.non_inferiority_test(test, user, m).p_value for m in (margin, most)]
+        return p[1] <= alpha < p[0]
+
+    most = _LARGEST_MARGIN
+    hidden = {
+        label: true_drop - (np.mean(test) - np.mean(user))
+        for label, (test, user, true_drop) in folds.items()
+        if turns(test, user)
+    }
+    first = max(hidden, key=hidden.get, default=None)
+    return dict(sorted(folds.items(), key=lambda item: item[0] != first))

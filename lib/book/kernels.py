@@ -1,15 +1,21 @@
-"""How kernels of chapters listen, and how they are ended."""
+"""How kernels of chapters start, how they listen, and how they are ended."""
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import stat
+import sys
 import tempfile
+import threading
+import time
 import weakref
 from pathlib import Path
+from unittest import mock
 
 import psutil
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import local_provisioner
 
 # What a socket's path may have: 104 bytes on macOS, 108 on Linux, and a number is added.
 _LONGEST = 90
@@ -64,3 +70,85 @@ class ChapterKernelManager(OwnSockets, AsyncKernelManager):
         """Leave an idle kernel alone."""
 
     interrupt_kernel = _async_interrupt_kernel
+
+
+#: What most chapters import, and what takes longest of that: three of four processor seconds of
+#: a kernel's start. Nothing of ``lib``, whose files may change while a book is built; and nothing
+#: that reads at its import what a kernel settles later, as Matplotlib its backend.
+PRELOADED = (
+    "ipykernel.kernelapp",
+    "numba",
+    "pandas",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "torch",
+)
+
+
+def be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str) -> None:
+    """Go on as a kernel that was started with a command, an environment and a folder."""
+    os.setsid()  # the group that is killed with it
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    asker = multiprocessing.parent_process()
+    threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
+    from ipykernel.kernelapp import launch_new_instance
+
+    sys.argv = [*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"]  # else it greets a user
+    launch_new_instance()
+
+
+def _end_with(asker) -> None:
+    """End this kernel when the process that asked for it was killed: nobody else would."""
+    asker.join()
+    os._exit(1)
+
+
+class Fork:
+    """A kernel's process as jupyter_client wants it: a fork of one that has imported `preloaded`.
+
+    That one is started with the first kernel, and ends with who asked for it and the last kernel.
+    """
+
+    stdin = stdout = stderr = None
+    preloaded = PRELOADED
+    be = staticmethod(be_a_kernel)
+
+    def __init__(self, command, *, env, cwd=None, **_):
+        given = command[command.index("ipykernel_launcher") :], env, cwd or os.getcwd()
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([*self.preloaded])
+        self.process = context.Process(target=self.be, args=given)
+        self.process.start()
+        self.pid = self.process.pid
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            while os.getpgid(self.pid) != self.pid:  # else our group would be killed for its own
+                time.sleep(0.001)
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+        return self.process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait until it has ended."""
+        self.process.join(timeout)
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """As ``kill`` does."""
+        os.kill(self.pid, number)
+
+
+class ForkedKernelManager(ChapterKernelManager):
+    """Starts each kernel as a :class:`Fork`, where many are started one after another.
+
+    On Linux only: elsewhere a fork may find the system's libraries unfit for use.
+    """
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **settings) -> None:
+        with contextlib.ExitStack() as patched:
+            if sys.platform == "linux":
+                patched.enter_context(mock.patch.object(local_provisioner, "launch_kernel", Fork))
+            await super()._async_launch_kernel(kernel_cmd, **settings)

@@ -15,6 +15,8 @@ from typing import Any
 import nbformat
 
 from lib.book.chapters import read_chapter
+from lib.book.drawings import drawing_text
+from lib.book.exercises import as_details
 from lib.book.words import formatted
 
 VALUE_MIME = "application/vnd.companion.value+json"
@@ -29,10 +31,12 @@ NONE = "—"
 
 _DIRECTIVE = re.compile(r"^```\{benchmarks\} [\w.-]+\n```\n*", flags=re.MULTILINE)
 _FIGURE = re.compile(r"^```\{(?:result|picture)\} [\w.-]+\n```$", flags=re.MULTILINE)
+_DRAWING = re.compile(r"^```\{drawing\} ([\w-]+)\n```$", flags=re.MULTILINE)
 _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", flags=re.MULTILINE)
+_MARGIN = re.compile(r"^(`{3}|:{3})\{margin\}\n(.*?)\n\1$", flags=re.MULTILINE | re.DOTALL)
 _LIST_TABLE = re.compile(
-    r"^```\{list-table\}\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```\{list-table\} ?([^\n]*)\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _NUMBERED = re.compile(r"\$\$\n(.*?)\n\$\$ \((eq-[\w-]+)\)", flags=re.DOTALL)
 _LABELED = re.compile(r"\$\$ \((eq-[\w-]+)\)")
@@ -111,8 +115,12 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
 
     `headings` are those of the notebook, which links within it lead to.
     """
-    text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
-    text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
+    text = as_details(_LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text))))
+    text = _DRAWING.sub(lambda found: f"*{drawing_text(found[1])}*", text)
+    text = _MARGIN.sub(lambda found: re.sub("^", "> ", found[2], flags=re.MULTILINE), text)
+    text = _LIST_TABLE.sub(
+        lambda found: f"*{found[1]}*\n\n" * bool(found[1]) + _pipes(found[2]), text
+    )
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
     slugs = {_slug(heading): heading.replace(" ", "-") for heading in headings}
@@ -133,6 +141,8 @@ def _words(found: re.Match, around: Surroundings) -> str:
             return f"[{text}]({around.site}{page}.html)" if page and around.site else text
         case "py:obj":
             return f"`{text.rpartition('.')[2] if text.startswith('~') else text}`"
+        case "claim":
+            return f"[verdict]({around.site}reproduces.html)" if around.site else "verdict"
         case "cite" | "cite:t":
             return _cited(text.split(","), role == "cite:t", around)
         case "eq":

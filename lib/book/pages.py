@@ -20,6 +20,7 @@ import pandas as pd
 from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
 from lib.book.claims import DATA, NETWORK, TRAINING, Claim, differing
 from lib.book.execute import Executed, shown_by
+from lib.book.exercises import by_itself
 from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
@@ -208,7 +209,7 @@ class Page:
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(of.values())}."
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
         if any(claim.reach for claim in claims):
-            said += " Bars are 95% intervals over trainings; the paper's follow from its ± (sd)."
+            said += " Bars are 95% intervals over training runs; the paper's are from its ± (sd)."
         svg, wide = svg_pair(figure, name)
         return figure_html(svg, name, alt, said, wide=wide) + table
 
@@ -277,7 +278,7 @@ class Page:
             f"commit {run['commit'][:7]}" if run.get("commit") else "",
             run["finished"][:10],
             f"{duration_text(run['seconds'])} on {machine['cores']} cores of "
-            f"{machine['processor']}, stored trainings not counted",
+            f"{machine['processor']}, stored training runs not counted",
         ]
         said = f"This page shows {'' if self.run is None else 'the '}{self.name}: "
         said += f"{', '.join(filter(None, facts))}. "
@@ -294,7 +295,10 @@ class Page:
         """Whether a page of a record has printed lines of this build, since it kept none."""
         cells = [cell for cell in self.done.cells if fingerprint(cell["source"]) not in self._kept]
         parts = (
-            part for cell in cells for part in shown_by(cell) if "remove-cell" not in cell["tags"]
+            part
+            for cell in cells
+            for part in shown_by(cell)
+            if "remove-cell" not in cell["tags"] and not by_itself(cell["tags"])
         )
         return self.run is not None and any(part["kind"] == "other" for part in parts)
 

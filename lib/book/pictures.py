@@ -176,7 +176,7 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _heat(ax: Axes, cells: pd.DataFrame) -> None:
-    """Colours are of ours minus the paper's, so that what differs is seen; both are written."""
+    """Colors are of ours minus the paper's, so that what differs is seen; both are written."""
     of = {n: cells.pivot(index="row", columns="last", values=n) for n in ("paper", "ours")}
     order = {"index": cells["row"].unique(), "columns": cells["last"].unique()}
     paper, ours = (of[name].reindex(**order) for name in ("paper", "ours"))

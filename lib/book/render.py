@@ -235,7 +235,7 @@ def _interval(found: Found) -> str:
 
 
 def chip(verdict: str) -> str:
-    """Mark and words of a verdict, coloured."""
+    """Mark and words of a verdict, colored."""
     kind, mark = MARKS[verdict]
     return f"<span class='verdict verdict-{kind}'>{mark} {verdict}</span>"
 

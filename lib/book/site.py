@@ -17,6 +17,8 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
+from lib.book.exercises import by_itself
+
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
 CARD_ALT = "Title of the book beside a curve of accuracy against the fraction of points answered"
@@ -204,7 +206,7 @@ def light_svg(svg: str) -> str:
     """An SVG that looks the same: coordinates to a hundredth of a point, and nothing said twice.
 
     matplotlib writes coordinates to a millionth of a point, points of a curve that lie on the line
-    between their neighbours (here: to a fortieth of a point), a style at each of a hundred equal
+    between their neighbors (here: to a fortieth of a point), a style at each of a hundred equal
     markers, names of groups, comments, line breaks and who made it.
     """
     svg = _HEAD.sub("", svg).replace("xlink:href=", "href=")
@@ -407,6 +409,8 @@ def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
     The code of a cell that does nothing but hand the chapter what to show is not on the page at
     all; it is in every download.
     """
+    if by_itself(tags):
+        return {}
     lines, wiring = len(source.splitlines()), is_wiring(source)
     hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
     if not hidden and only_shows(source):

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Collection
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.fileutil import copy_asset
 
 import lib
-from lib.book import bibliography
+from lib.book import bibliography, drawings
+from lib.book.assets import copy_assets
 from lib.book.benchmarks import benchmarks_html
 from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
@@ -427,7 +427,7 @@ def _unfinished(app: Sphinx) -> Path:
 def _finish(app: Sphinx, exception: Exception | None) -> None:
     try:
         if exception is None and app.builder.format == "html":
-            _copy_mathjax(Path(app.outdir))
+            copy_assets(Path(app.outdir, "_static"))
         if exception is None and app.builder.name in SITES:
             _write_notebooks(app)
             search = app.builder.get_target_uri("search")
@@ -472,16 +472,6 @@ def _write_notebooks(app: Sphinx) -> None:
         nbformat.validate(notebook)
         nbformat.write(notebook, folder / f"{name}.ipynb")
     copy_asset(Path(lib.__file__).parent / "book" / "nbval.cfg", folder)
-
-
-def _copy_mathjax(out: Path) -> None:
-    """The part of MathJax that pages use, so that reading needs no other host."""
-    package = find_spec("sphinx-mathjax-offline")
-    source = Path(package.origin).parent / "static" / "mathjax"
-    target = out / "_static" / "mathjax"
-    fonts = Path("output", "chtml", "fonts", "woff-v2")
-    copy_asset(source / fonts, target / fonts)  # not their modes: they may be read-only
-    copy_asset(source / "tex-mml-chtml.js", target)
 
 
 def _complete_page(
@@ -581,6 +571,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("claim", _role(_claim))
     app.add_directive("picture", _directive(_picture, 1))
     app.add_directive("result", _directive(_result, 1))
+    app.add_directive("drawing", _directive(lambda _, name: drawings.drawing_html(name), 1))
     app.add_directive("ledger", _directive(_ledger))
     app.add_directive("tally", _directive(_tally, 1))
     app.add_directive("beside", _directive(_beside))
@@ -590,6 +581,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_css_file("widgets.css")
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
+    app.add_js_file("cards.js", loading_method="defer")
     app.connect("config-inited", _lock)
     app.connect("builder-inited", _begin)
     app.connect("builder-inited", _execute)

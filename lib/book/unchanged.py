@@ -66,7 +66,11 @@ def state_of_writers() -> str:
     """A hash of what makes pages of their texts: code, style sheets, scripts, templates."""
     code = needed("lib.book.sphinx_ext").fingerprint(files=True)
     folder = Path(lib.__file__).parent / "book"
-    files = _files(folder / "static") | _files(folder / "templates")
+    files = {
+        f"{part}/{name}": path
+        for part in ("static", "templates", "drawings")
+        for name, path in _files(folder / part).items()
+    }
     return fingerprint([code, {name: _sha256(path) for name, path in files.items()}])
 
 

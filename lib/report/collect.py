@@ -101,7 +101,7 @@ def trials_to_refute(epsilon: float, delta: float, level: float, design: str) ->
 
 
 def fewest_rows(target: float, alpha: float) -> float:
-    """Labelled rows with which a target can be promised if every answer is right; inf for 1."""
+    """Labeled rows with which a target can be promised if every answer is right; inf for 1."""
     # So few that guaranteed_threshold tests nothing but to answer everywhere: target^n decides.
     each = alpha / len(SCORES)
     return math.inf if target >= 1 else math.ceil(math.log(each) / math.log(target))

@@ -134,7 +134,7 @@ class Numbers:
         )
         if column is None and sure and "prediction" not in self.mapped:
             # What is called a label, beside the truth, is what a model answered.
-            column = self.labelled()
+            column = self.labeled()
         if column is not None and self.label is not None:
             names = {*map(outputs.same, self.label.values()[1])}
             own = {*map(outputs.same, column.values()[1])}
@@ -143,7 +143,7 @@ class Numbers:
                 return None
         return column
 
-    def labelled(self) -> Column | None:
+    def labeled(self) -> Column | None:
         """A column called a label whose cells are classes of the truth, all of them if there is."""
         truth = {*map(outputs.same, self.label.values()[1])}
         found = {}

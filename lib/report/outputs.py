@@ -54,7 +54,7 @@ class Candidate:
         return np.where(blank, -1, np.where(np.isnan(self.logits), -np.inf, self.logits).argmax(1))
 
     def scored(self, rows: Array) -> tuple[float, float] | None:
-        """Accuracy, and that of the commonest class, of labelled rows; None without any."""
+        """Accuracy, and that of the commonest class, of labeled rows; None without any."""
         if self.correct is not None:
             known = rows & ~np.isnan(self.correct)
             return (float(self.correct[known].mean()), 0.0) if known.any() else None

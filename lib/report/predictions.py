@@ -226,7 +226,7 @@ class ModelPredictions:
         return self.test_predicted if part == "test" else None
 
     def correct(self, part: str) -> tuple[Array, Array]:
-        """Whether the labelled predictions of holdout, test or user are right, and which those are.
+        """Whether the labeled predictions of holdout, test or user are right, and which those are.
 
         A prediction is the largest logit, the first one of equals; without logits it is the class
         that was answered.
@@ -237,8 +237,8 @@ class ModelPredictions:
         if labels is None:
             return np.zeros(0, dtype=bool), np.zeros(len(logits), dtype=bool)
         answers = self.answers(part)
-        labelled = (labels >= 0) & (answers >= 0)
-        return answers[labelled] == labels[labelled], labelled
+        labeled = (labels >= 0) & (answers >= 0)
+        return answers[labeled] == labels[labeled], labeled
 
     def _correct_answers(self) -> tuple[Array, Array]:
         if self.test_correct is not None and self.test_labels is None:

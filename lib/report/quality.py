@@ -62,7 +62,7 @@ def obstacle(given: ModelPredictions) -> str:
     """Why accuracy cannot be told: empty if it can."""
     if not_at_random(given):
         return (
-            "test_labels are unknown only, or more often, where the model abstained: the labelled "
+            "test_labels are unknown only, or more often, where the model abstained: the labeled "
             "rows are no random sample, and their accuracy is not that of all rows"
         )
     correct, _ = given.correct("test")
@@ -70,7 +70,7 @@ def obstacle(given: ModelPredictions) -> str:
 
 
 class _Rows:
-    """The labelled and answered test rows."""
+    """The labeled and answered test rows."""
 
     def __init__(self, given: ModelPredictions):
         self.correct, self.rows = given.correct("test")
@@ -142,7 +142,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     rows = _Rows(given)
     accuracy, low, high = share(rows.correct, settings.level, rows.clusters)
     n = len(rows.correct)
-    items: list[tuple] = [("labelled test rows", n), ("accuracy", accuracy, low, high)]
+    items: list[tuple] = [("labeled test rows", n), ("accuracy", accuracy, low, high)]
     values: dict[str, Any] = {"quality_accuracy": accuracy}
     tables: dict[str, pd.DataFrame] = {}
     captions: dict[str, str] = {"quality": "How good the model is, beside a constant"}

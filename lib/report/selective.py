@@ -10,7 +10,7 @@ from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.findings import Abstention, Measured, Outcome
-from lib.report.naming import counted
+from lib.report.naming import counted, threshold_text
 from lib.report.predictions import ModelPredictions
 from lib.report.quality import all_right, no_better_than_constant
 from lib.report.types import (
@@ -55,19 +55,19 @@ def obstacle(given: ModelPredictions) -> str:
         return f"test_logits are unknown in {counted(count, 'row')}, where the model abstained"
     if not_at_random(given):
         return (
-            "test_labels are unknown only, or more often, where the model abstained: the labelled "
+            "test_labels are unknown only, or more often, where the model abstained: the labeled "
             "rows are no random sample, and their accuracy is not that of all rows"
         )
-    if (labelled := int((given.test_labels >= 0).sum())) < 2:
-        return f"test_labels must be known in at least 2 rows, got {labelled}"
+    if (labeled := int((given.test_labels >= 0).sum())) < 2:
+        return f"test_labels must be known in at least 2 rows, got {labeled}"
     return ""
 
 
 def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     """The analysis of a report."""
-    correct, labelled = given.correct("test")
-    scores, orders, doubts = _scores(given, labelled)
-    clusters = None if given.test_clusters is None else given.test_clusters[labelled]
+    correct, labeled = given.correct("test")
+    scores, orders, doubts = _scores(given, labeled)
+    clusters = None if given.test_clusters is None else given.test_clusters[labeled]
     accuracy, low, high = share(correct, settings.level, clusters)
     wrong = int((~correct).sum())
     constant = no_better_than_constant(given)
@@ -75,8 +75,8 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if constant:
         areas[["guaranteed coverage", "guaranteed above"]] = 0.0, math.nan
         doubts.append(f"nothing is promised: {constant}")
-    summary = _summary(len(labelled), correct, (accuracy, low, high), settings)
-    doubts += _few(len(labelled), len(correct), wrong)
+    summary = _summary(len(labeled), correct, (accuracy, low, high), settings)
+    doubts += _few(len(labeled), len(correct), wrong)
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
     promised = float(chosen["guaranteed coverage"])
@@ -90,7 +90,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     by_group = {}
     if given.has("test_groups"):
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
-        found = groups(correct, given.test_groups[labelled], answers, settings.alpha, clusters)
+        found = groups(correct, given.test_groups[labeled], answers, settings.alpha, clusters)
         by_group["selective_groups"] = found
         doubts += _less_accurate(found, low)
     return Analysis(
@@ -99,7 +99,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         {"selective": summary, "selective_scores": areas} | by_group,
         {
             **dict.fromkeys(by_group, _BY_GROUP),
-            "selective": "Accuracy on the labelled test rows",
+            "selective": "Accuracy on the labeled test rows",
             "selective_scores": _BY_SCORE,
         },
         {
@@ -125,15 +125,15 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
 
 
-def _few(rows: int, labelled: int, wrong: int) -> list[str]:
+def _few(rows: int, labeled: int, wrong: int) -> list[str]:
     """What to note of few labels, or few predictions of a kind."""
     found = []
-    if labelled < rows:
+    if labeled < rows:
         found.append(
-            f"labels are known of {labelled:,} of {counted(rows, 'test row')} only: these must be "
+            f"labels are known of {labeled:,} of {counted(rows, 'test row')} only: these must be "
             "a random sample"
         )
-    if (fewest := min(wrong, labelled - wrong)) < _FEW_WRONG:
+    if (fewest := min(wrong, labeled - wrong)) < _FEW_WRONG:
         kind = "wrong" if wrong == fewest else "right"
         one = f"{('no', 'one')[fewest > 0]} prediction is"
         few = f"only {fewest} predictions are" if fewest > 1 else one
@@ -155,13 +155,13 @@ def _outcome(
 
 
 def _scores(
-    given: ModelPredictions, labelled: Any
+    given: ModelPredictions, labeled: Any
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Acceptance scores of labelled rows, what ranks as each does, and what to note."""
+    """Acceptance scores of labeled rows, what ranks as each does, and what to note."""
     if given.test_logits is None:
-        own = {"confidence": given.test_confidence[labelled]}
+        own = {"confidence": given.test_confidence[labeled]}
         return own, own, []
-    logits, doubts = given.test_logits[labelled], []
+    logits, doubts = given.test_logits[labeled], []
     scores = acceptance_scores(logits)
     if np.ptp(scores["energy"]) <= 1e-6 * max(1.0, np.abs(logits).max()):
         del scores["energy"]
@@ -181,7 +181,7 @@ def _summary(
     return table(
         [
             ("test rows", rows),
-            ("labelled test rows", n),
+            ("labeled test rows", n),
             ("wrong predictions", n - right),
             ("accuracy", *accuracy),
             ("target accuracy", settings.target),
@@ -273,11 +273,11 @@ def _areas(
 
 
 def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
-    """How many labelled rows a promise needs, or would tell the accuracy or let intervals hold."""
+    """How many labeled rows a promise needs, or would tell the accuracy or let intervals hold."""
     steps = []
     if n < (fewest := collect.fewest_rows(settings.target, settings.alpha)) < math.inf:
         steps.append(
-            f"{about(fewest)} labelled test rows at least, for a threshold that promises "
+            f"{about(fewest)} labeled test rows at least, for a threshold that promises "
             f"{settings.target:g}: so many if every answer is right (there are {n:,})"
         )
     # Laplace's estimate, so that no mistake seen is not taken for none to come.
@@ -286,26 +286,17 @@ def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
     needed = collect.rows_for_half_width(spread, n, FINE, settings.level)
     if needed > n:
         steps.append(
-            f"{about(needed)} labelled test rows would tell the accuracy to within "
+            f"{about(needed)} labeled test rows would tell the accuracy to within "
             f"{FINE:g} (there are {n:,})"
         )
     rare, kind = min(wrong, n - wrong), "wrong" if wrong <= n - wrong else "right"
     if 0 < rare < _FEW_WRONG:
         steps.append(
-            f"{about(math.ceil(n * _FEW_WRONG / rare))} labelled test rows, at the rate "
+            f"{about(math.ceil(n * _FEW_WRONG / rare))} labeled test rows, at the rate "
             f"seen, for {_FEW_WRONG} {kind} ones, with which intervals of areas come near their "
             "level"
         )
     return tuple(steps)
-
-
-def threshold_text(value: float) -> str:
-    """With three digits, or more where it is close to 1, as it is for models that are too sure."""
-    for digits in range(3, 18):
-        text = f"{value:.{digits}g}"
-        if abs(float(text) - value) <= 5e-3 * min(abs(value), abs(1 - value)):
-            break
-    return text
 
 
 def _reached(found: Abstention, best: pd.Series, settings: Settings) -> str:

@@ -27,12 +27,12 @@ _MISSING = {
     "good": "To learn it, add labels and what the model answered.",
     "trust": "To learn it, add probabilities, logits or a confidence between 0 and 1.",
     "when": "To learn it, add probabilities, logits or a confidence.",
-    "there": "To learn it, add rows from where it would be used (part = user) and labelled rows "
+    "there": "To learn it, add rows from where it would be used (part = user) and labeled rows "
     "that the estimate learns from (part = holdout).",
 }
 #: What an array is to whoever has to add it.
 _ARRAYS = {
-    "holdout_logits": "labelled rows of a held-out set (part = holdout)",
+    "holdout_logits": "labeled rows of a held-out set (part = holdout)",
     "holdout_labels": "their labels",
     "test_logits": "probabilities or logits of the test rows",
     "test_labels": "labels of the test rows",

@@ -57,7 +57,7 @@ class SuitabilityReport:
     powered : PredictionPowered or None
         The tests of accuracies from all user estimates and the user labels, for many labels and by
         betting. They decide nothing here. None without `adjusted`, or if fewer than two user rows
-        are unlabelled.
+        are unlabeled.
     suitable_by_labels : bool or None
         What the labels alone show, by the exact test (:func:`lib.suitability.labels_test`); None
         without `adjusted`.
@@ -68,13 +68,13 @@ class SuitabilityReport:
         Columns ``item``, ``value``, ``low``, ``high``: sizes, accuracies, the drop and the test.
         The last two are the ends of intervals, NaN where there is none.
     moved : pandas.DataFrame
-        One row per signal, from the largest standardised difference: ``signal``, ``test_mean``,
+        One row per signal, from the largest standardized difference: ``signal``, ``test_mean``,
         ``user_mean``, ``difference`` (user minus test, in pooled standard deviations), ``ks``
         (Kolmogorov and Smirnov's statistic), ``p_value``, ``p_holm`` (Holm's correction for all
         signals) and ``moved``, whether that is at most alpha.
     calibration : pandas.DataFrame
         Columns ``item``, ``value``, ``stderr``, ``low``, ``high``: estimated against true
-        accuracy on labelled rows, and what follows for the margin; empty without labels.
+        accuracy on labeled rows, and what follows for the margin; empty without labels.
     warnings : tuple of str
         What to note.
     level : float
@@ -120,7 +120,7 @@ class SuitabilityReport:
     def finding(self) -> Transfer:
         """The outcome with the accuracies that it rests on."""
         by_labels = self.suitable_by_labels is not None
-        item = "accuracy on labelled {} rows" if by_labels else "estimated {} accuracy"
+        item = "accuracy on labeled {} rows" if by_labels else "estimated {} accuracy"
         rows = self.summary.set_index("item")[["value", "low", "high"]]
         ends = [Measured(*map(float, rows.loc[item.format(part)])) for part in numbers.COMPARED]
         return Transfer(self.outcome, *ends, by_labels)
@@ -133,13 +133,13 @@ class SuitabilityReport:
         worse, not_so = _words(self.decision.margin)
         level = f"at level {self.decision.alpha:g}"
         if self.outcome is Outcome.UNSUITABLE:
-            found = f"UNSUITABLE by the labelled user rows: they show, {level}, that on user data "
+            found = f"UNSUITABLE by the labeled user rows: they show, {level}, that on user data "
             found += f"the model is {not_so} test data"
         elif self.outcome is Outcome.SUITABLE:
-            found = f"SUITABLE by the labelled user rows: they show, {level}, that on user data "
+            found = f"SUITABLE by the labeled user rows: they show, {level}, that on user data "
             found += f"the model is {worse} test data"
         else:
-            found = f"INCONCLUSIVE by the labelled user rows: they do not show, {level}, that on "
+            found = f"INCONCLUSIVE by the labeled user rows: they do not show, {level}, that on "
             found += f"user data the model is {worse} test data, nor that it is {not_so} test data"
         return (
             f"{found}{self._accuracies}. From the estimates alone it would be {self._by_estimates}"
@@ -147,11 +147,11 @@ class SuitabilityReport:
 
     @property
     def _accuracies(self) -> str:
-        """Accuracies on labelled rows."""
+        """Accuracies on labeled rows."""
         rows = self.summary.set_index("item")["value"]
         told = [
-            f"{rows[f'accuracy on labelled {part} rows']:.3f} on "
-            f"{counted(int(rows[f'labelled {part} rows']), f'{part} row')}"
+            f"{rows[f'accuracy on labeled {part} rows']:.3f} on "
+            f"{counted(int(rows[f'labeled {part} rows']), f'{part} row')}"
             for part in ("user", "test")
         ]
         return f" (accuracy {told[0]}, {told[1]})"
@@ -236,7 +236,7 @@ def suitability_report(
     Intervals of true accuracies are Clopper and Pearson's, those of mean estimates Student's, which
     take the fitted estimator as given; that of the drop counts the error of the fit.
 
-    Choose beforehand whether the decision or the labels count: whoever takes the more favourable of
+    Choose beforehand whether the decision or the labels count: whoever takes the more favorable of
     two tests errs more often than either.
 
     References
@@ -338,7 +338,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if len(found.calibration):
         tables["suitability_calibration"] = printable(found.calibration)
         captions["suitability_calibration"] = (
-            "Estimated and true accuracy on labelled rows; intervals at the level "
+            "Estimated and true accuracy on labeled rows; intervals at the level "
             f"{1 - 2 * settings.alpha:g}"
         )
     return Analysis(
@@ -399,7 +399,7 @@ def _suitability_steps(
         steps.append(_labels_step(found, n_test or len(given.test_logits), settings))
     elif n_test >= 2:
         steps.append(
-            "more labelled user rows, drawn at random: those there are show neither that the "
+            "more labeled user rows, drawn at random: those there are show neither that the "
             "model is suitable nor that it is not"
         )
     return tuple(steps)

@@ -62,12 +62,12 @@ def summary(
     """Sizes, accuracies, the drop and the test."""
     alpha, rows, accuracies = decision.alpha, [], []
     for part in PARTS:
-        correct, labelled = given.correct(part)
-        rows.append((f"{part} rows", len(labelled)))
+        correct, labeled = given.correct(part)
+        rows.append((f"{part} rows", len(labeled)))
         if part != "holdout":
-            rows.append((f"labelled {part} rows", len(correct)))
+            rows.append((f"labeled {part} rows", len(correct)))
         if len(correct):
-            accuracies.append((f"accuracy on labelled {part} rows", *share(correct, level(alpha))))
+            accuracies.append((f"accuracy on labeled {part} rows", *share(correct, level(alpha))))
     rows += accuracies
     for part in COMPARED:
         mean, n = float(estimated[part].mean()), len(estimated[part])
@@ -112,7 +112,7 @@ def power(
     most = float(reached(np.array(1e15)))
     why = (
         f"with {sizes[0]} test rows and this holdout at most {most:.4g} can be had, however many "
-        "user rows there are: more labelled source data are needed"
+        "user rows there are: more labeled source data are needed"
     )
     size = np.array(float(sizes[1]))
     low, high = decision.margin - 2, decision.margin  # no drop is larger or smaller than 1
@@ -188,9 +188,9 @@ def calibration(
         ("p-value of the labels alone (exact)", alone.suitable_p),
         ("p-value of the labels alone that it is not suitable", alone.unsuitable_p),
     ]
-    unlabelled = estimated["user"][~given.correct("user")[1]]
-    if len(unlabelled) >= 2:
-        powered = prediction_powered_test(correct[0], unlabelled, *known[1], margin)
+    unlabeled = estimated["user"][~given.correct("user")[1]]
+    if len(unlabeled) >= 2:
+        powered = prediction_powered_test(correct[0], unlabeled, *known[1], margin)
         drop = powered.test_accuracy - powered.user_accuracy
         half = float(stats.t.isf(alpha, powered.dof)) * powered.stderr if powered.stderr else 0.0
         rows += [
@@ -207,13 +207,13 @@ def calibration(
 def _offset(
     part: str,
     correct: Flags,
-    labelled: Flags,
+    labeled: Flags,
     estimated: Array,
     alpha: float,
     rows: list[tuple],
     doubts: list[str],
 ) -> list[tuple[Array, Flags]]:
-    """How far the estimates of a part are off; returns those of labelled rows, and the truth."""
+    """How far the estimates of a part are off; returns those of labeled rows, and the truth."""
     if len(correct) < 2:
         why = (
             "whether the estimator is calibrated on test data cannot be checked"
@@ -223,13 +223,13 @@ def _offset(
         )
         doubts.append(f"without labels of the {part} data, at least 2, {why}")
         return []
-    of_labelled = estimated[labelled]
-    offset = calibration_offset(of_labelled, correct)
+    of_labeled = estimated[labeled]
+    offset = calibration_offset(of_labeled, correct)
     half = float(stats.t.isf(alpha, offset.n - 1)) * offset.stderr
     accuracy, low, high = share(correct, level(alpha))
     rows += [
-        (f"estimated accuracy on labelled {part} rows", float(of_labelled.mean())),
-        (f"accuracy on labelled {part} rows", accuracy, math.nan, low, high),
+        (f"estimated accuracy on labeled {part} rows", float(of_labeled.mean())),
+        (f"accuracy on labeled {part} rows", accuracy, math.nan, low, high),
         (
             f"Delta_{part} (estimated minus true)",
             offset.value,
@@ -241,16 +241,16 @@ def _offset(
     if abs(offset.value) > _DOUBTFUL * offset.stderr:
         doubts.append(
             f"the estimator is miscalibrated on {part} data: it puts the accuracy at "
-            f"{of_labelled.mean():.3f}, the labels at {accuracy:.3f}"
+            f"{of_labeled.mean():.3f}, the labels at {accuracy:.3f}"
         )
     fewest = min(int(correct.sum()), int((~correct).sum()))
     if fewest < FEW_ERRORS:
         doubts.append(
-            f"of the labelled {part} rows only {fewest} {'is' if fewest == 1 else 'are'} "
+            f"of the labeled {part} rows only {fewest} {'is' if fewest == 1 else 'are'} "
             f"{'right' if accuracy < 0.5 else 'wrong'}, too few for standard errors of what "
             "they tell"
         )
-    return [(of_labelled, correct)]
+    return [(of_labeled, correct)]
 
 
 def _disagreement(suitable: bool, unsuitable: bool, decision: Decision) -> list[str]:

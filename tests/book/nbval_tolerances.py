@@ -8,10 +8,7 @@ for it; what differs by more is left as it is, so that nbval fails and shows bot
 cell only what the reference has is compared: printed text, and tables by name.
 """
 
-import multiprocessing
 import os
-import sys
-import time
 
 import nbval.kernel
 from jupyter_client.manager import KernelManager
@@ -20,7 +17,7 @@ from nbval.plugin import IPyNbCell
 from tolerances import differences, table_differences, tolerances
 
 from lib.book.execute import TABLE_MIME
-from lib.book.kernels import OwnSockets
+from lib.book.kernels import Fork, OwnSockets, be_a_kernel
 from lib.book.notebooks import bundle_of
 
 _compare = IPyNbCell.compare_outputs
@@ -64,64 +61,28 @@ class _output(dict):
         super().__init__(data=data)
 
 
-def _be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str) -> None:
-    os.setsid()
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
+def _without_figures(*given) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
-    from ipykernel.kernelapp import launch_new_instance
     from matplotlib import pyplot
 
     import lib.plot
 
     lib.plot.svg_pair = lambda figure, *_: pyplot.close(figure) or (b"<svg></svg>", b"")
-    sys.argv = arguments
-    launch_new_instance()
+    be_a_kernel(*given)
 
 
-class Fork:
-    """A kernel's process, as jupyter_client wants it."""
+class Drawless(Fork):
+    """Imports ``lib`` before it forks: that stays as it is while tests run."""
 
-    stdin = stdout = stderr = None
-    context = multiprocessing.get_context("forkserver")
-
-    def __init__(self, command, *, env, cwd=None, **_):
-        given = command[command.index("ipykernel_launcher") :], env, cwd or os.getcwd()
-        self.process = self.context.Process(target=_be_a_kernel, args=given)
-        self.process.start()
-        self.pid = self.process.pid
-        while os.getpgid(self.pid) != self.pid:  # else its group would be ours when it is killed
-            time.sleep(0.001)
-
-    def poll(self) -> int | None:
-        return self.process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int | None:
-        self.process.join(timeout)
-        return self.process.exitcode
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+    preloaded = (
+        *Fork.preloaded,
+        *("matplotlib.pyplot", "opacus", "sklearn.ensemble"),
+        *("lib.book.session", "lib.report", "lib.studies.audit", "lib.studies.interplay"),
+    )
+    be = staticmethod(_without_figures)
 
 
-IMPORTED = [
-    "ipykernel.kernelapp",
-    "matplotlib.pyplot",
-    "opacus",
-    "pandas",
-    "sklearn.ensemble",
-    "torch",
-]
-IMPORTED += [
-    "lib.book.session",
-    "lib.studies.audit",
-    "lib.studies.interplay",
-    "lib.report",
-    "torch",
-]
-Fork.context.set_forkserver_preload(IMPORTED)
-local_provisioner.launch_kernel = Fork
+local_provisioner.launch_kernel = Drawless
 IPyNbCell.compare_outputs = compare
 nbval.kernel.KernelManager = type("KernelManager", (OwnSockets, KernelManager), {})

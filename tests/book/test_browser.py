@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, shape, too_long
-from site_checks import TYPESET, page_names, page_weights, search, too_heavy, visit
+from site_checks import DESKTOP, PHONE, TYPESET, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
@@ -188,6 +188,46 @@ def test_a_word_shows_its_card_to_mouse_and_keyboard(browser, address):
         page.keyboard.press("Tab")
         link.focus()
         assert link.evaluate("e => getComputedStyle(e, '::after').content") == content
+        page.keyboard.press("Escape")
+        assert link.evaluate("e => getComputedStyle(e, '::after').content") == "none"
+        page.mouse.move(0, 0)
+        link.evaluate("e => e.blur()")
+        link.hover()
+        assert link.evaluate("e => getComputedStyle(e, '::after').content") == content
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["audit", "beyond/gap"])
+def test_the_typeface_comes_with_the_site(browser, address, name):
+    """Also on a disk, and from a folder below."""
+    for site in (address, HTML.as_uri()):
+        page = browser.new_page()
+        page.goto(f"{site}/{name}.html")
+        loaded = page.evaluate(
+            "() => document.fonts.ready.then(all => [...all]"
+            ".filter(f => f.family.includes('Companion') && f.status === 'loaded').length)"
+        )
+        used = page.evaluate("() => getComputedStyle(document.querySelector('h1')).fontFamily")
+        page.close()
+        assert loaded == 2, site  # upright and italic
+        assert used.startswith('"Companion Sans"')
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
+def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, name, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(f"{address}/{name}.html")
+    shown = [e for e in page.query_selector_all(".companion-drawing svg") if e.is_visible()]
+    (drawing,) = shown
+    box = drawing.bounding_box()
+    assert 0 <= box["x"] < box["x"] + box["width"] <= width
+    sizes = drawing.evaluate(
+        """e => [...e.querySelectorAll('text')].map(t =>
+             parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)"""
+    )
+    assert len(sizes) >= 7
+    assert min(sizes) >= 11
     page.close()
 
 

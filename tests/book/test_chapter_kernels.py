@@ -1,5 +1,6 @@
-"""How kernels of chapters listen, and how they are ended."""
+"""How kernels of chapters start, how they listen, and how they are ended."""
 
+import ast
 import asyncio
 import os
 import signal
@@ -101,3 +102,59 @@ def test_an_idle_kernel_is_ended_without_an_interrupt():
     sent, alive = asyncio.run(signals())
     assert not alive
     assert sent == [signal.SIGKILL]
+
+
+FORKS = """
+import ast, asyncio, os, signal, sys
+
+from lib.book.kernels import Fork, ForkedKernelManager
+
+Fork.preloaded = ("tomllib", "ipykernel.kernelapp")
+ASKED = "__import__('os').getcwd(), __import__('os').getenv('TOLD')"
+ASKED += ", 'tomllib' in __import__('sys').modules"
+ASKED += ", __import__('os').getpid(), __import__('os').getpgid(0), __import__('os').getppid()"
+
+
+async def ask(told):
+    manager = ForkedKernelManager()
+    await manager.start_kernel(env=os.environ | {"TOLD": told}, cwd=sys.argv[1])
+    client = manager.client()
+    client.start_channels()
+    await client.wait_for_ready(timeout=60)
+    reply = await client.execute("", user_expressions={"x": ASKED}, reply=True)
+    found = reply["content"]["user_expressions"]["x"]["data"]["text/plain"]
+    print(ast.literal_eval(found), flush=True)
+    client.stop_channels()
+    return manager
+
+
+async def main():
+    first = await ask("one")
+    await first.shutdown_kernel(now=True)
+    print(await first.is_alive(), flush=True)
+    await ask("two")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kernels are forks on Linux only")
+def test_forks_are_kernels_of_their_own_and_end_with_who_asked_for_them(tmp_path):
+    """What one has imported they have; folder, environment, process group are their own."""
+    (tmp_path / "forks.py").write_text(FORKS, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "forks.py"), str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    one, alive, two = map(ast.literal_eval, done.stdout.splitlines())
+    assert one[:3] == (str(tmp_path), "one", True)
+    assert two[:3] == (str(tmp_path), "two", True)
+    assert one[3] == one[4] != two[3] == two[4]
+    assert one[5] == two[5] != two[3]  # what both are forks of
+    assert not alive

@@ -1,10 +1,14 @@
-"""The papermill commands in the prose name files, parameters and values that exist."""
+"""Exercises have solutions that run; papermill commands in the prose name what there is."""
 
+import ast
+import contextlib
+import io
 import re
 import shlex
 from pathlib import Path
 
 import click
+import nbformat
 import pytest
 import yaml
 from notebooks import ROOT
@@ -12,12 +16,18 @@ from papermill.cli import _resolve_type
 from papermill.cli import papermill as cli
 
 from lib.book.chapters import chapter_files, declared_parameters, read_chapter
+from lib.book.exercises import SOLUTION, TRY_IT
 from lib.book.parameters import ParameterError, validate_parameters
 
 CHAPTERS = chapter_files(ROOT / "book")
 PAGES = [*CHAPTERS.values(), *sorted((ROOT / "book").glob("*.md")), ROOT / "README.md"]
-WITH_EXERCISES = [name for name in CHAPTERS if name != "your_model"]
-ENDS = ("Summary", "Further pages")  # a chapter ends with one of these
+WITH_PARAMETERS = [name for name in CHAPTERS if name != "your_model"]
+#: A chapter for each part of the papers has a cell to try.
+TRIED = {"suitability", "interplay", "normalized_score", "audit", "canaries", "counterfactual"}
+HEAD = r"^## Exercises\n"
+ENDS = re.compile(r"^## (?:Summary|Further pages)\n", re.MULTILINE)  # a chapter ends with one
+SOLUTION_TEXT = r"^   :::\{dropdown\} Solution\n(.*?)\n   :::$"
+EXPECTED_CELLS = ROOT / "tests" / "expected" / "exercises.yml"
 COMMAND = "papermill book/audit_trainings.py out.ipynb -f params/quick/audit_trainings.yml"
 
 
@@ -70,21 +80,79 @@ def test_every_command_is_valid(path):
         given_parameters(command)
 
 
-@pytest.mark.parametrize("name", WITH_EXERCISES)
+def exercises(name: str) -> list[nbformat.NotebookNode]:
+    """The cells of a chapter's exercises, less what stands before and after these."""
+    cells = read_chapter(CHAPTERS[name].read_text(encoding="utf-8")).cells
+    heads = [n for n, cell in enumerate(cells) if re.search(HEAD, cell.source, re.MULTILINE)]
+    (first,) = heads
+    last = next(n for n, cell in enumerate(cells) if n >= first and ENDS.search(cell.source))
+    found = cells[first : last + 1]
+    found[0].source = re.split(HEAD, found[0].source, maxsplit=1, flags=re.MULTILINE)[1]
+    found[-1].source = ENDS.split(found[-1].source)[0]
+    return found
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_three_exercises_with_solutions_one_of_them_computed(name):
+    cells = exercises(name)
+    said = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    asked = re.split(r"^(\d+)\. ", said, flags=re.MULTILINE)[1:]
+    assert [*map(int, asked[::2])] == [*range(1, 1 + len(asked) // 2)]
+    assert len(asked) >= 6
+    for question in asked[1::2]:
+        (solution,) = re.findall(SOLUTION_TEXT, question, flags=re.MULTILINE | re.DOTALL)
+        assert 2 <= len(re.findall(r"[.?!](?:\s|$)", solution)) <= 5, solution
+    for cell, before in zip(cells[1:], cells, strict=False):
+        if cell.cell_type == "code":
+            (tag,) = cell.metadata["tags"]
+            if tag == SOLUTION:  # of the exercise before it
+                assert before.source.rstrip().endswith(":::")
+            else:
+                assert tag == TRY_IT
+                assert "*Try it.*" in before.source
+    tags = [cell.metadata["tags"][0] for cell in cells if cell.cell_type == "code"]
+    assert tags.count(SOLUTION) >= 1
+    assert tags.count(TRY_IT) == (name in TRIED)
+
+
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
 def test_exercises_change_parameters(name):
-    text = prose(CHAPTERS[name])
-    section = text.split("\n## Exercises\n")[1].split("\n## ")[0]
-    ends = [text.index(f"\n## {end}\n") for end in ENDS if f"\n## {end}\n" in text]
-    assert text.index("\n## Exercises\n") < min(ends)
-    count = len(re.findall(r"^\d+\. ", section, flags=re.MULTILINE))
-    assert count >= 3
+    section = "\n\n".join(c.source for c in exercises(name) if c.cell_type == "markdown")
     place = CHAPTERS[name].relative_to(ROOT).as_posix()
     base = given_parameters(f"papermill {place} o.ipynb -f params/quick/{name}.yml")
     found = commands(section)
-    assert len(found) >= 3
+    assert found
     for command in found:
         assert command.split()[1] == place
         assert given_parameters(command) != base, f"{command} changes nothing"
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_cell_of_an_exercise_runs_by_itself_and_prints_what_it_did(name):
+    """In a namespace of its own, with nothing but lib and libraries; run this file to write it."""
+    ran = [cell for cell in exercises(name) if cell.cell_type == "code"]
+    expected = yaml.safe_load(EXPECTED_CELLS.read_text(encoding="utf-8"))[name]
+    for cell, text in zip(ran, expected, strict=True):
+        lines = [line for line in cell.source.splitlines() if line]
+        assert len(lines) <= 8, "at most eight lines, blank ones not counted"
+        assert max(map(len, lines)) <= 100
+        assert imported(cell.source) <= {"lib", "numpy", "scipy"}
+        assert printed_by(cell.source) == text
+
+
+def imported(source: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert not any(name.startswith(("lib.studies", "lib.book")) for name in names)
+    return {name.split(".")[0] for name in names}
+
+
+def printed_by(source: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(source, "cell", "exec"), {"__name__": "cell"})
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -108,3 +176,18 @@ def test_wrong_command_fails(command, message):
     with pytest.raises(errors) as caught:
         given_parameters(command)
     assert message in getattr(caught.value, "message", str(caught.value))
+
+
+if __name__ == "__main__":  # review the difference
+    cells = {
+        name: [c.source for c in exercises(name) if c.cell_type == "code"] for name in CHAPTERS
+    }
+    found = {name: [printed_by(source) for source in of] for name, of in cells.items()}
+
+    class Dumper(yaml.SafeDumper):
+        """Texts of several lines as they were printed."""
+
+    Dumper.add_representer(
+        str, lambda d, text: d.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    )
+    EXPECTED_CELLS.write_text(yaml.dump(found, Dumper=Dumper, sort_keys=False), encoding="utf-8")

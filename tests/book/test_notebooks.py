@@ -49,6 +49,7 @@ AROUND = Surroundings(
             "([Able, 2020](https://doi.org/1); Baker and Co, 2021), [Able (2020)](https://doi.org/1)",
         ),
         ("Eq. {eq}`eq-own`, {eq}`eq-far`", f"Eq. (2), [(3)]({SITE}far.html#equation-eq-far)"),
+        ("judged: {claim}`P1-a`", f"judged: [verdict]({SITE}reproduces.html)"),
         ("{py:obj}`~lib.a.b`, {py:obj}`lib.a`", "`b`, `lib.a`"),
         ("`{term}`, `x <y>`, {unknown}`x`", "`{term}`, `x <y>`, {unknown}`x`"),
         ("$$\na\n$$ (eq-own)", "$$\na \\tag{2}\n$$"),
@@ -59,6 +60,9 @@ AROUND = Surroundings(
             "```{list-table}\n:header-rows: 1\n\n* - a\n  - b\n* - c |\n    d\n  - e\n```",
             "| a | b |\n| --- | --- |\n| c \\| d | e |",
         ),
+        ("```{list-table} T\n\n* - a\n* - b\n```", "*T*\n\n| a |\n| --- |\n| b |"),
+        ("```{margin}\n**A.** {term}`b`.\n\nC.\n```\nD.", "> **A.** b.\n> \n> C.\nD."),
+        (":::{margin}\nA.\n:::", "> A."),
         ("One.\n\n```{benchmarks} Opacus\n```\n\nTwo.", "One.\n\nTwo."),
     ],
 )  # fmt: skip

@@ -47,6 +47,24 @@ def widgets(folds):
 
 KINDS = ("epsilon-posterior", "suitability-decision")
 
+
+def test_the_decision_opens_on_data_whose_verdict_turns_and_whose_estimates_hide_the_most():
+    rng = np.random.default_rng(0)
+    test, user = rng.beta(8, 2, 4000), rng.beta(7.8, 2.2, 4000)  # a drop of about 0.02
+    given = {
+        "suitable": (test, np.sqrt(test), 0.3),
+        "honest": (test, user, 0.02),
+        "hidden": (test, user, 0.1),
+        "unsuitable": (test, user - 0.2, 0.4),
+    }
+    found = interactive.suitability_decision(given, 0.0, 0.05)
+    (fold,) = [control for control in found.controls if control.name == "fold"]
+    assert fold.options == ("hidden", "suitable", "honest", "unsuitable")
+    only = {name: given[name] for name in ("unsuitable", "suitable")}
+    none = interactive.suitability_decision(only, 0.05, 0.05)
+    assert none.controls[0].options == ("unsuitable", "suitable")
+
+
 # ---------------------------------------------------------------------- HTML
 
 

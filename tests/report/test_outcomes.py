@@ -78,7 +78,7 @@ def scores(apart, members=200, others=200, **more):
     return found | {"nonmember_scores": rng.normal(size=others), "delta": 1e-5} | more
 
 
-def abstaining(labelled=True, hidden=False, sure=False):
+def abstaining(labeled=True, hidden=False, sure=False):
     """Abstention by a coin, by what nobody sees, or by the model's confidence."""
     given, rng = two_classes(600), np.random.default_rng(5)
     right = given["test_logits"].argmax(axis=1) == given["test_labels"]
@@ -88,7 +88,7 @@ def abstaining(labelled=True, hidden=False, sure=False):
         abstained = ~right & (rng.random(600) < 0.9)
     if sure:
         abstained = np.abs(given["test_logits"][:, 1]) < 1
-    labels = np.where(abstained & (not labelled), -1, given["test_labels"])
+    labels = np.where(abstained & (not labeled), -1, given["test_labels"])
     return given | {"test_labels": labels, "test_abstained": abstained, "test_features": features}
 
 

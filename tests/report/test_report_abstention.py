@@ -208,10 +208,10 @@ def test_a_model_that_never_abstains(example):
 def test_a_comparison_uses_scores_only_where_labels_lack(example):
     scores = np.linspace(0, 1, len(example.test_labels))
     given = without(example, test_scores=scores, other_scores=scores)
-    labelled = run_analysis("comparison", example, SETTINGS)
-    assert run_analysis("comparison", given, SETTINGS).values == labelled.values
-    unlabelled = run_analysis("comparison", without(given, "test_labels"), SETTINGS)
-    assert unlabelled.values != labelled.values
+    labeled = run_analysis("comparison", example, SETTINGS)
+    assert run_analysis("comparison", given, SETTINGS).values == labeled.values
+    unlabeled = run_analysis("comparison", without(given, "test_labels"), SETTINGS)
+    assert unlabeled.values != labeled.values
 
 
 # --- it is right where the truth is known ---------------------------------------------------------

@@ -45,7 +45,7 @@ def test_examples_are_short_and_need_nothing_of_this_book(name):
 
 
 def test_tables(tmp_path):
-    files = [tmp_path / f"{name}.csv" for name in ("labelled", "user")]
+    files = [tmp_path / f"{name}.csv" for name in ("labeled", "user")]
     for path, n in zip(files, (91, 40), strict=True):
         x, y = points(n, n)
         table = pd.DataFrame(x, columns=["logit_0", "logit_1", "logit_2"]).assign(id=range(n))
@@ -54,7 +54,7 @@ def test_tables(tmp_path):
     found = read_predictions(tmp_path / "my.csv")
     sizes = [len(getattr(found, f"{part}_logits")) for part in ("holdout", "test", "user")]
     assert sizes == [45, 46, 40]
-    # Every labelled row once, whichever its part, and not as a block of the file.
+    # Every labeled row once, whichever its part, and not as a block of the file.
     both = np.concatenate([found.holdout_logits, found.test_logits])
     labels = np.concatenate([found.holdout_labels, found.test_labels])
     order, (x, y) = np.argsort(both[:, 0]), points(91, 91)

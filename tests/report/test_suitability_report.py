@@ -36,7 +36,7 @@ def drawn(n, seed, strength=2.0, k=3):
 
 
 def made(n=(700, 600, 500), strength=2.0, known=100, **changes):
-    """Arguments of ModelPredictions; of the user data, the first rows are labelled."""
+    """Arguments of ModelPredictions; of the user data, the first rows are labeled."""
     arrays = {}
     for i, (part, size) in enumerate(zip(("holdout", "test", "user"), n, strict=True)):
         logits, labels = drawn(size, i, strength if part == "user" else 2.0)
@@ -99,7 +99,7 @@ def test_decision_is_the_filters_and_the_interval_agrees(predictions, margin, al
     by_labels = "SUITABLE" if found.suitable_by_labels else "INCONCLUSIVE"
     if found.unsuitable_by_labels:
         by_labels = "UNSUITABLE"
-    assert found.verdict.startswith(f"{by_labels} by the labelled user rows")
+    assert found.verdict.startswith(f"{by_labels} by the labeled user rows")
     assert f"From the estimates alone it would be {said}" in found.verdict
     assert words in found.verdict
     assert f"{p_text(found.decision.p_value)} at alpha = {alpha}" in str(found)
@@ -113,20 +113,20 @@ def test_summary(predictions, report):
     for item, value in (
         ("holdout rows", 700),
         ("test rows", 600),
-        ("labelled test rows", 600),
+        ("labeled test rows", 600),
         ("user rows", 500),
-        ("labelled user rows", 100),
+        ("labeled user rows", 100),
         ("margin", 0.08),
         ("p-value", decision.p_value),
         ("user rows for a power of 0.8", report.required),
         ("power if equally accurate", report.power),
     ):
         assert look_up(report.summary, item) == value
-    for part, labelled in (("holdout", 700), ("test", 600), ("user", 100)):
-        right = predictions.correct(part)[0][:labelled].sum()
-        item = f"accuracy on labelled {part} rows"
-        assert look_up(report.summary, item) == right / labelled
-        expected = proportion_confint(right, labelled, 0.1, "beta")
+    for part, labeled in (("holdout", 700), ("test", 600), ("user", 100)):
+        right = predictions.correct(part)[0][:labeled].sum()
+        item = f"accuracy on labeled {part} rows"
+        assert look_up(report.summary, item) == right / labeled
+        expected = proportion_confint(right, labeled, 0.1, "beta")
         np.testing.assert_allclose(ends(report.summary, item), expected)
     for part, values in (("test", test), ("user", user)):
         found = ends(report.summary, f"estimated {part} accuracy")
@@ -212,17 +212,17 @@ def test_calibration(predictions, report):
     fitted, tables = by_hand(predictions, 0.08)
     test, user = fitted.estimate(tables["test"]), fitted.estimate(tables["user"])
     right, user_right = predictions.correct("test")[0], predictions.correct("user")[0][:100]
-    table, labelled = report.calibration, (user[:100], user_right)
-    for part, e, c in (("test", test, right), ("user", *labelled)):
+    table, labeled = report.calibration, (user[:100], user_right)
+    for part, e, c in (("test", test, right), ("user", *labeled)):
         item, offset = f"Delta_{part} (estimated minus true)", calibration_offset(e, c)
         assert look_up(table, item) == offset.value
         assert look_up(table, item, "stderr") == offset.stderr
         reach = stats.t.isf(0.05, len(c) - 1) * offset.stderr
         expected = [offset.value - reach, offset.value + reach]
         np.testing.assert_allclose(ends(table, item), expected, rtol=1e-9)
-        assert look_up(table, f"estimated accuracy on labelled {part} rows") == e.mean()
-        assert look_up(table, f"accuracy on labelled {part} rows") == c.mean()
-    margin = adjusted_margin(0.08, test, right, *labelled, level=0.025)
+        assert look_up(table, f"estimated accuracy on labeled {part} rows") == e.mean()
+        assert look_up(table, f"accuracy on labeled {part} rows") == c.mean()
+    margin = adjusted_margin(0.08, test, right, *labeled, level=0.025)
     assert look_up(table, "adjusted margin") == margin.value
     assert look_up(table, "adjusted margin", "low") == margin.bound
     # Given the estimator: its error is in the margin.
@@ -232,7 +232,7 @@ def test_calibration(predictions, report):
         expected = stats.ttest_ind(test, user + of, equal_var=False, alternative="less")
         assert found == pytest.approx(expected.pvalue, rel=1e-9)
     assert (report.adjusted.margin, report.adjusted.alpha) == (margin.bound, 0.025)
-    powered = prediction_powered_test(right, user[100:], *labelled, 0.08)
+    powered = prediction_powered_test(right, user[100:], *labeled, 0.08)
     assert report.powered == powered
     alone = labels_test(right, user_right, 0.08)
     assert report.suitable_by_labels == (alone.suitable_p <= 0.05)
@@ -375,19 +375,19 @@ def test_labels_that_contradict_the_estimates():
     assert found.suitable_by_labels is False
     assert not found.adjusted.suitable
     assert not found.unsuitable_by_labels
-    assert found.verdict.startswith("INCONCLUSIVE by the labelled user rows")
+    assert found.verdict.startswith("INCONCLUSIVE by the labeled user rows")
     assert any("do not confirm" in text for text in found.warnings)
     # More of them: that is no lack of evidence any more.
     found = report(0.3)
     assert found.decision.suitable
     assert found.unsuitable_by_labels
-    assert found.verdict.startswith("UNSUITABLE by the labelled")
+    assert found.verdict.startswith("UNSUITABLE by the labeled")
     assert re.search("From the estimates alone it would be .*SUITABLE", found.verdict)
     assert any("refute" in text for text in found.warnings)
     # Where the estimates say nothing, what the labels say is not taken back.
     found = report(0.3, 0.3)
     assert not found.decision.suitable
-    assert found.verdict.startswith("UNSUITABLE by the labelled")
+    assert found.verdict.startswith("UNSUITABLE by the labeled")
     assert "Nor is it shown" not in found.verdict
     assert not any("INCONCLUSIVE is not unsuitable" in text for text in found.warnings)
     # And the other way: the logits lost their size, the predictions are the same.
@@ -395,7 +395,7 @@ def test_labels_that_contradict_the_estimates():
     found = suitability_report(arrays | {"user_logits": 0.5 * arrays["user_logits"]})
     assert not found.decision.suitable
     assert found.suitable_by_labels
-    assert found.verdict.startswith("SUITABLE by the labelled user rows")
+    assert found.verdict.startswith("SUITABLE by the labeled user rows")
     assert "From the estimates alone it would be INCONCLUSIVE" in found.verdict
 
 

@@ -10,9 +10,10 @@ from scipy import stats
 
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
-from lib.studies.interplay import figures
+from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.experiments import Predictions
+from lib.studies.interplay.experiments import ExperimentSettings, Predictions
+from lib.training import DataSpec, ModelSpec, TrainingConfig
 
 
 def test_privacy_costs():
@@ -127,3 +128,17 @@ def test_recorded_orders_are_those_of_the_run():
     assert width.tolist() == pytest.approx((wanted["high"] - wanted["low"]).tolist(), rel=0.2)
     run["parameters"]["n_seeds"] = 1
     assert studies.recorded_order(run).empty
+
+
+def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
+    """The burn-in is half of the training unless told otherwise."""
+    data = DataSpec("digits", train=57000, test=10)
+    model = ModelSpec("small_cnn", (1, 28, 28), 10)
+    settings = ExperimentSettings(data, TrainingConfig(model, steps=557, batch_size=1024))
+    (objective,) = {c.objective for c in settings.configs("SAT", 1.0, 0.1)}
+    left = settings.training.steps - objective.burn_in_steps
+    visits = left * settings.training.batch_size / settings.data.train
+    run = {"used": {"epochs": settings.epochs}, "parameters": {"rates": [0.5, 2.0]}}
+    said = by_seed.tried({"Digits (8 x 8)": run, "Others": run})
+    assert said.count(f"{visits:.0f} on") == 2
+    assert "0.5, 2 on Digits; 0.5, 2 on Others." in said

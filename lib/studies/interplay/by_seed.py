@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from lib.selective.uncertainty import Mean
-from lib.studies.interplay.experiments import P1_METHODS, Experiments, Imbalance
+from lib.studies.interplay.experiments import P1_METHODS, Experiments, ExperimentSettings, Imbalance
 from lib.studies.interplay.tables import (
     Values,
     coverages_for_non_private,
@@ -176,3 +177,21 @@ def rarest(study: Imbalance, fewest: int) -> tuple[str, Values]:
         if min(right.min(), (correct.shape[1] - right).min()) >= fewest:
             return f"p0 = {p0:g}, epsilon = {epsilon:g}", first
     return "", np.empty(0)
+
+
+def tried(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """What recorded runs gave SAT and the baseline, in words: a part of a caption.
+
+    How often a training point is met after the burn-in, in expectation, and the learning rates with
+    privacy that validation points chose from.
+    """
+    visits, rates = [], []
+    for title, run in runs.items():
+        name = title.partition(" (")[0]
+        after = (1 - ExperimentSettings.burn_in) * run["used"]["epochs"]
+        visits.append(f"{after:.0f} on {name}")
+        rates.append(f"{', '.join(f'{rate:g}' for rate in run['parameters']['rates'])} on {name}")
+    return (
+        f"Visits to a training point after SAT's burn-in: {', '.join(visits)}. "
+        f"Rates to choose from with privacy: {'; '.join(rates)}."
+    )

@@ -1,0 +1,60 @@
+"""What a page loads that comes from packages: formulas and letters, so that no other host is asked.
+
+The typeface is Source Sans 3, cut down to what the book is written with. Its license (OFL) reserves
+the name for what is unchanged, so that this has another, and is laid beside it.
+"""
+
+import logging
+from importlib.util import find_spec
+from pathlib import Path
+
+from fontTools import subset
+from sphinx.util.fileutil import copy_asset
+
+_LETTERS = (
+    *(range(0x20, 0x7F), range(0xA0, 0x180), range(0x391, 0x3CA)),  # Latin and Greek
+    *(range(0x2010, 0x2040), range(0x2190, 0x2194)),  # punctuation; arrows
+    *([point] for point in (0x20AC, 0x2122, 0x2212, 0x221E, 0x2248, 0x2260, 0x2264, 0x2265)),
+)
+#: What it is called in ``companion.css``, and its files there.
+FAMILY = "Companion Sans"
+STYLES = {"text.woff": "SourceSans3[wght].ttf", "italic.woff": "SourceSans3-Italic[wght].ttf"}
+
+
+def copy_assets(static: Path) -> None:
+    """Write what pages load of MathJax and of the typeface into a site's folder ``_static``."""
+    _copy_mathjax(_package("sphinx-mathjax-offline") / "static" / "mathjax", static / "mathjax")
+    write_typeface(_package("fontpkg_source_sans_3"), static / "fonts")
+
+
+def _package(name: str) -> Path:
+    found = find_spec(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed: pip install -r requirements.txt")
+    return Path(found.origin).parent
+
+
+def _copy_mathjax(source: Path, target: Path) -> None:
+    """The part of MathJax that pages use."""
+    fonts = Path("output", "chtml", "fonts", "woff-v2")
+    copy_asset(source / fonts, target / fonts)  # not their modes: they may be read-only
+    copy_asset(source / "tex-mml-chtml.js", target)
+
+
+def write_typeface(package: Path, folder: Path) -> None:
+    """Write the upright and the italic letters, of all weights, and their license."""
+    folder.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # else each table is a line
+    options = subset.Options(flavor="woff", hinting=False, name_IDs=[0, 1, 2, 4, 6, 13, 14])
+    options.layout_features += ["tnum"]
+    for name, given in STYLES.items():
+        letters = subset.Subsetter(options)
+        letters.populate(unicodes=[point for block in _LETTERS for point in block])
+        with subset.load_font(package / "files" / given, options) as font:
+            letters.subset(font)
+            for record in font["name"].names:
+                if record.nameID in (1, 4, 6):
+                    record.string = FAMILY.replace(" ", "" if record.nameID == 6 else " ")
+            subset.save_font(font, folder / name, options)
+    license_text = (package / "LICENSE").read_text(encoding="utf-8")
+    (folder / "LICENSE.txt").write_text(license_text, encoding="utf-8")
