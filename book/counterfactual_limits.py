@@ -498,8 +498,8 @@ chapter.values(
 # ```
 #
 # ```{margin}
-# **The truth** is zero in I and II. In III it is -0.029 by the authors' public notebook, which prints
-# nearly the talk's interval.
+# **The truth** is zero in I and II. In III it is -0.029 by the authors' public notebook, which
+# prints nearly the talk's interval.
 # ```
 #
 # Here a small CNN makes the features, trained on other images than the layers. The network is
