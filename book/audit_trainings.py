@@ -50,10 +50,11 @@
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones. Of the correct training runs
 #   {value}`audit_trainings.correct_caught` are accused.
-# - *Caution.* "Nothing found" is no "nothing wrong". The factor of the answer takes
-#   {value}`audit_trainings.most_models:,` models, the threshold from half of them, and is for
-#   {value}`audit_trainings.power:.0%` of the audits. With the union over all thresholds it is
-#   {value}`audit_trainings.seen_union:.1f`.
+# - *Caution.* "Nothing found" is no "nothing wrong". The factor of the answer is for a claim of
+#   $\epsilon = $ {value}`audit_trainings.claim:g`, noticed in
+#   {value}`audit_trainings.power:.0%` of the audits. It takes
+#   {value}`audit_trainings.most_models:,` models, the threshold from half of them. With the union
+#   over all thresholds it is {value}`audit_trainings.seen_union:.1f`.
 # - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
 #   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
 #

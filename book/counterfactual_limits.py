@@ -9,11 +9,11 @@
 # good as before. On real digits the fit of the propensities is the weak part. If the services tell
 # them, the intervals for two classifiers hardly ever miss.
 #
-# ```{result} scenarios
+# ```{result} leak
 # ```
 #
-# The labels of real images are known to us, so scores can be hidden. Each line is the interval from
-# the scores that were left, beside the truth. An orange cross is what the scores seen say.
+# Here a service abstains where it was wrong on data that it has seen. The more of the evaluation
+# data leaked, the higher is the estimate above the truth, until every interval misses.
 #
 # **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
 # much contamination a decision bears ({py:obj}`~lib.counterfactual.contamination_bounds`).
@@ -236,18 +236,23 @@ chapter.values(
 
 # %% [markdown]
 # Without a leak {value}`counterfactual_limits.leak_none:.0%` of the intervals miss. At the largest
-# the estimate is {value}`counterfactual_limits.leak_bias:.3f` too high, and
-# {value}`counterfactual_limits.leak_missed:.0%` miss, all the more surely as they are narrow.
-# Propensities overlap all the while. Only data that nobody could train on are safe.
+# the estimate is {value}`counterfactual_limits.leak_bias:.3f` too high. Then intervals miss all the
+# more surely as they are narrow. Propensities overlap all the while. Only data that nobody could
+# train on are safe.
 #
 # ## How much contamination a decision bears
 #
 # Scores may not be missing at random for whatever reason. Suppose that on an unknown fraction of
 # the points the withheld scores may be anything, and that which points these are does not depend on
 # abstention given $X$. After Bonvini and Kennedy {cite}`bonvini2022sensitivity` the estimate
-# becomes a pair of bounds. (Leaked points break this assumption, too: then the same fraction does
-# more harm.) With {term}`contamination` of a fraction $\gamma$ and scores in $[0, 1]$ the lower
-# bound on $\psi$ is
+# becomes a pair of bounds.
+#
+# ```{margin}
+# **Leaked points** break this assumption, too: then the same fraction does more harm.
+# ```
+#
+# With {term}`contamination` of a fraction $\gamma$ and scores in $[0, 1]$ the lower bound on $\psi$
+# is
 #
 # $$
 # \mathrm{E}[\mu_0(X)] - \max_{0 \le c \le 1,\; \mathrm{E}[c(X)] \le \gamma}
@@ -311,10 +316,11 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
 # doubly robust interval misses the truth. The bounds hold it in
-# {value}`counterfactual_limits.rules_bounded`. Three thresholds on each of three data sets are not
-# so many independent runs.
+# {value}`counterfactual_limits.rules_bounded`.
 #
 # ```{margin}
+# **Runs.** Three thresholds on each of three data sets are not so many independent runs.
+#
 # **On wine** all predictions are right. The interval is as wide as so many right answers leave it,
 # but knows nothing of those that are always withheld.
 #
@@ -454,10 +460,10 @@ chapter.values(
 # %% [markdown]
 # ## Real images, with the truth beside
 #
-# As in P4's experiment the score is {term}`Brier's <Brier score>` (larger is better). Abstention is
-# by {term}`softmax response` (SR) or Gini impurity, at a threshold or with probability one minus
-# the confidence. The confidence is clipped to [0.2, 0.8], so the clipping level is known:
-# $\epsilon = 0.2$.
+# The labels of real images are known to us, so scores can be hidden. As in P4's experiment the
+# score is {term}`Brier's <Brier score>` (larger is better). Abstention is by {term}`softmax
+# response` (SR) or Gini impurity, at a threshold or with probability one minus the confidence. The
+# confidence is clipped to [0.2, 0.8], so the clipping level is known: $\epsilon = 0.2$.
 #
 # - **I**: the same classifier at two thresholds, 0.8 and 0.5. The true difference is zero.
 # - **II**: the same classifier, SR against Gini, both stochastic. It is zero again.
@@ -493,8 +499,13 @@ chapter.values(
 #
 # Here a small CNN makes the features, trained on other images than the layers. The network is
 # weaker, so the talk's intervals are shown and not judged. The evaluator sees the features, and the
-# pixels' components where a classifier does. Draws repeat abstentions and folds on the same images.
-# Where abstention is deterministic, only the folds differ.
+# pixels' components where a classifier does. Each line of the figure is the interval from the
+# scores that were left, beside the truth. A cross is what the scores seen say.
+#
+# ```{margin}
+# **Draws** repeat abstentions and folds on the same images. Where abstention is deterministic, only
+# the folds differ.
+# ```
 
 # %%
 datasets = {"digits": scenarios.Sizes(900, 897)}
@@ -605,8 +616,6 @@ chapter.values(
 #   - {value}`counterfactual_limits.digits_three`
 #   - {value}`counterfactual_limits.digits_three_known:.0f`
 # ```
-#
-# The practical lesson is to *ask for the propensities*.
 
 # %% [markdown]
 # ## What is new here

@@ -497,15 +497,7 @@ chapter.figure(
 )
 
 # %%
-chapter.figure(
-    figures.plot_shares({f"level {a:g}": share_suitable(ood, a, width=0.02) for a in alphas}),
-    "levels",
-    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(alphas)} levels.",
-    caption=f"SUITABLE decisions by true accuracy difference and level, {title} OOD.",
-)
 grid = margins_table(results[results["dataset"] == main], margins, alphas)
-
-# %%
 chapter.table(
     grid[grid["kind"] == "OOD"].drop(columns=["dataset", "kind"]),
     "margins",

@@ -34,19 +34,18 @@
 # - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, as the labels' own error
 #   is left out. With 100 labels the error rate is
 #   {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%.
-# - *Caution.* Honesty is needed. With honest parties the filter calls
+# - *Caution.* The filter needs honesty. With honest parties it calls
 #   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With a hold-out that
-#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, without a false
-#   label.
-# - *Holds in part.* Too few samples explain some of the suitable folds that are missed. With
-#   {value}`suitability_guarantee.few` user samples {value}`suitability_guarantee.missed_few:.0%` of
-#   the suitable folds are. With all samples it is still
+#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, all labels true.
+# - *Holds in part.* Too few samples explain some of the missed suitable folds. With
+#   {value}`suitability_guarantee.few` user samples the filter misses
+#   {value}`suitability_guarantee.missed_few:.0%`. With all samples it still misses
 #   {value}`suitability_guarantee.missed_all:.0%`.
 # - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
 #   of the error on data that have moved.
 #
 # ```{margin}
-# **New here,** beyond P2: tests that carry the labels' own error; the error of the fit in the
+# **New here:** tests that carry the labels' own error; the error of the fit in the
 # p-value; cheats without a false label, and checks; sample sizes on real data (the paper announces
 # ablations, of which our text has no numbers); multicalibration.
 # ```
@@ -505,10 +504,10 @@ chapter.table(
 # ## Somebody cheats
 #
 # "Non-adversarial behavior from both model providers and users" is an assumption of the paper
-# (section 6). Somebody wants SUITABLE for data that are not suitable. The provider hands in the
-# hold-out rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, both chosen from many more
-# labeled source rows. The user hands in $D_u$. All rows are real and all labels true; the cheat is
-# in the choice alone.
+# (section 6). Somebody wants SUITABLE for data that are not. The provider hands in the hold-out
+# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, chosen from many more labeled source
+# rows. The user hands in $D_u$. All rows are real and all labels true; the cheat is the choice
+# alone.
 #
 # | cheat | rows that are handed in |
 # |---|---|
@@ -518,10 +517,10 @@ chapter.table(
 # | flat hold-out | as many right where the model is sure as where not: no drop is found |
 # | *user:* sure rows | where the model is surest (three quarters of the own data) |
 # | repeated rows | a tenth of the rows, ten times each: chance looks like evidence |
-# | test rows, source rows | half of them the provider's test rows, or other source rows |
+# | test, source rows mixed in | half of them the provider's test rows, or other source rows |
 #
-# What counts as the truth is about populations: whether accuracy on all of the user's fold is
-# within the margin {value}`suitability_guarantee.cheat_margin:g` of that on all source data.
+# The truth is about populations: whether accuracy on all of the user's fold is within the margin
+# {value}`suitability_guarantee.cheat_margin:g` of that on all source data.
 #
 # ```{margin}
 # **The margin** was chosen after a look at honest parties: at 0.05 the filter is lenient without
@@ -707,21 +706,20 @@ chapter.settle(
 # By Lemma 4.3 the error of the estimated accuracy is the calibration error on the user's data.
 # Where these are a subpopulation of the source, section 4.2 proposes {term}`multicalibration`
 # {cite}`hebert2018multicalibration`: estimates that are right within each of many groups, at each
-# level ({py:obj}`lib.suitability.Multicalibrator`). Groups have to be known without labels. Here
-# they are FMoW's regions and years, and RxRx1's cell types (of digits the digit, which no user
-# would know).
+# level ({py:obj}`lib.suitability.Multicalibrator`). Groups must be known without labels. Here they
+# are FMoW's regions and years, and RxRx1's cell types (of digits the digit, which no user would
+# know).
 #
 # ```{margin}
 # **A step.** While some group, or some tenth of the estimates in a group, has a mean residual above
 # two points and at least 100 rows, its estimates move by that residual. These two numbers were
-# fixed before any result was seen; the method *multicalibrated* was added when the others had been
-# seen.
+# fixed before any result was seen; *multicalibrated* was added when the others had been seen.
 # ```
 #
 # All methods have the same {value}`suitability_guarantee.calibration_rows:,` labeled source rows,
 # as far as there are as many. *Paper* fits its estimator to all of them. The others spend half on
 # the estimator and half on a correction: of nothing (*half*), of the *group means*, or of groups
-# and levels (*multicalibrated*, where residuals are beyond three standard errors).
+# and levels (*multicalibrated*). The last corrects only residuals beyond three standard errors.
 #
 # All are judged on rows that neither saw. These are each group of the remaining source data (ID),
 # and each OOD user fold, whose later years and new regions are in no group.

@@ -43,7 +43,7 @@
 #   0. False positives are rare because drops are large.
 #
 # ```{margin}
-# **New here,** beyond P2: other methods by the same test, and filters that use the labels of the
+# **New here:** other methods by the same test, and filters that use the labels of the
 # test data.
 # ```
 

@@ -414,7 +414,7 @@ chapter.values(volatile=True, longest=int(table["epochs"].max()))
 # where P1 prints {value}`normalized_score@standard.p1.sctd_printed:.3f`. SR scores
 # {value}`normalized_score@standard.p1.sr_strict:.3f`, where P1 prints
 # {value}`normalized_score@standard.p1.sr_printed:.3f`. With the large batch SR alone scores
-# {value}`normalized_score.sr_strict:.3f` there, on a more accurate model. SCTD is ahead of SR at
+# {value}`normalized_score.sr_strict:.4f` there, on a more accurate model. SCTD is ahead of SR at
 # {value}`normalized_score@standard.p1.sctd_ahead` of {value}`normalized_score@standard.p1.budgets`
 # budgets. One seed proves no ranking. But the strictest budget is the only one that the table puts
 # beyond the border, and the only one at which SCTD is ahead.

@@ -181,24 +181,25 @@ chapter.figure(
 #
 # | method | alarm |
 # |---|---|
-# | chosen, random labels | the monitor above, with $\pi$ by doubt and with equal $\pi$ |
-# | labels, estimates alone | {py:obj}`lib.suitability.Monitor` |
-# | {term}`CBPE` | the mean calibrated confidence falls below the same margin |
-# | CBPE, own rule | it leaves three standard deviations of ten reference chunks' accuracy |
+# | chosen labels, random labels | the monitor above, with $\pi$ by doubt and with equal $\pi$ |
+# | labels alone, estimates alone | {py:obj}`lib.suitability.Monitor` |
+# | {term}`CBPE`, our margin | the mean calibrated confidence falls below the same margin |
+# | CBPE, its own rule | it leaves three standard deviations of ten reference chunks' accuracy |
 # | FETDrift | Fisher's exact test of a month's labels against the test data's, at 5% |
 # | KSDrift | Kolmogorov-Smirnov, each signal, Bonferroni's correction, at 5% a month |
 # | FETDriftOnline, CVMDriftOnline | for streams: the last labels, or estimates, against those |
 #
 # The first four have one false alarm in {value}`suitability_time.years:.0f` years at most. CBPE is
 # calibrated on the test data; its own rule is nannyml's. The last four are alibi-detect's. After
-# each label, or the estimate of as many rows, its detectors for streams look at the last
-# {value}`suitability_time.short` and {value}`suitability_time.long`. These are a month's and half a
-# year's on average. After an alarm we start the detectors anew.
+# each label, or the estimate of as many rows, its detectors for streams compare the last
+# {value}`suitability_time.short` and {value}`suitability_time.long` with the test data. These are a
+# month's and half a year's on average. After an alarm we start the detectors anew.
 #
 # ```{margin}
 # **Thresholds.** Without a change the streams' detectors have the monitor's expected run time, up
 # to {value}`suitability_time.threshold_error:.0%` (the standard error is at most that). Thresholds
-# are quantiles of {value}`suitability_time.simulated` simulated streams for each of its labels.
+# are quantiles of simulated streams, {value}`suitability_time.simulated` for each label of that run
+# time.
 #
 # **Our own code.** alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test
 # runs both packages' code beside ours where it can be imported: all agree but for rounding, and for

@@ -36,7 +36,7 @@ _RESULT = re.compile(r"^```\{result\} ([\w-]+)\n```\n+", flags=re.MULTILINE)
 _LABEL = re.compile(r"^\([\w-]+\)=\n", flags=re.MULTILINE)
 _MARGIN = re.compile(r"^(`{3}|:{3})\{margin\}\n(.*?)\n\1$", flags=re.MULTILINE | re.DOTALL)
 _LIST_TABLE = re.compile(
-    r"^```\{list-table\}\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```\{list-table\} ?([^\n]*)\n(?::[^\n]*\n)*\n?(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 _NUMBERED = re.compile(r"\$\$\n(.*?)\n\$\$ \((eq-[\w-]+)\)", flags=re.DOTALL)
 _LABELED = re.compile(r"\$\$ \((eq-[\w-]+)\)")
@@ -115,11 +115,12 @@ def plain(text: str, around: Surroundings, headings: Iterable[str] = ()) -> str:
 
     `headings` are those of the notebook, which links within it lead to.
     """
-    text = _LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text)))
+    text = as_details(_LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text))))
     text = _DRAWING.sub(lambda found: f"*{drawing_text(found[1])}*", text)
     text = _MARGIN.sub(lambda found: re.sub("^", "> ", found[2], flags=re.MULTILINE), text)
-    text = as_details(_LABEL.sub("", _DIRECTIVE.sub("", _FIGURE.sub(_BELOW, text))))
-    text = _LIST_TABLE.sub(lambda found: _pipes(found[1]), text)
+    text = _LIST_TABLE.sub(
+        lambda found: f"*{found[1]}*\n\n" * bool(found[1]) + _pipes(found[2]), text
+    )
     text = _NUMBERED.sub(lambda found: _tagged(found, around), text)
     text = _ROLE.sub(lambda found: _words(found, around), text)
     slugs = {_slug(heading): heading.replace(" ", "-") for heading in headings}

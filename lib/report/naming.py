@@ -231,3 +231,12 @@ def families(names: Iterable[str]) -> list[Family]:
             found.setdefault((match[1].lower(), "any"), {}).setdefault(match[2], name)
     sets = [Family(*key, columns) for key, columns in found.items() if len(columns) > 1]
     return sorted(sets, key=lambda one: -len(one.columns))
+
+
+def threshold_text(value: float) -> str:
+    """With three digits, or more where it is close to 1, as it is for models that are too sure."""
+    for digits in range(3, 18):
+        text = f"{value:.{digits}g}"
+        if abs(float(text) - value) <= 5e-3 * min(abs(value), abs(1 - value)):
+            break
+    return text

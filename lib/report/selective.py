@@ -10,7 +10,7 @@ from lib import selective
 from lib.report import collect, figures
 from lib.report.collect import about
 from lib.report.findings import Abstention, Measured, Outcome
-from lib.report.naming import counted
+from lib.report.naming import counted, threshold_text
 from lib.report.predictions import ModelPredictions
 from lib.report.quality import all_right, no_better_than_constant
 from lib.report.types import (
@@ -297,15 +297,6 @@ def _steps(n: int, wrong: int, settings: Settings) -> tuple[str, ...]:
             "level"
         )
     return tuple(steps)
-
-
-def threshold_text(value: float) -> str:
-    """With three digits, or more where it is close to 1, as it is for models that are too sure."""
-    for digits in range(3, 18):
-        text = f"{value:.{digits}g}"
-        if abs(float(text) - value) <= 5e-3 * min(abs(value), abs(1 - value)):
-            break
-    return text
 
 
 def _reached(found: Abstention, best: pd.Series, settings: Settings) -> str:

@@ -21,7 +21,7 @@ from lib.report.findings import (
     Rivalry,
     Transfer,
 )
-from lib.report.selective import threshold_text
+from lib.report.naming import threshold_text
 from lib.report.sketches import Strip
 from lib.report.types import Analysis, Settings
 

@@ -1,4 +1,4 @@
-"""Suitability filters: decide whether a model may be used on unlabelled data.
+"""Suitability filters: decide whether a model may be used on unlabeled data.
 
 Implements Pouget et al., Suitability Filter, ICML 2025 (arXiv 2505.22356). From logits
 to a decision:

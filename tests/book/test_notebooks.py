@@ -60,6 +60,7 @@ AROUND = Surroundings(
             "```{list-table}\n:header-rows: 1\n\n* - a\n  - b\n* - c |\n    d\n  - e\n```",
             "| a | b |\n| --- | --- |\n| c \\| d | e |",
         ),
+        ("```{list-table} T\n\n* - a\n* - b\n```", "*T*\n\n| a |\n| --- |\n| b |"),
         ("```{margin}\n**A.** {term}`b`.\n\nC.\n```\nD.", "> **A.** b.\n> \n> C.\nD."),
         (":::{margin}\nA.\n:::", "> A."),
         ("One.\n\n```{benchmarks} Opacus\n```\n\nTwo.", "One.\n\nTwo."),
