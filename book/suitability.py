@@ -30,8 +30,8 @@
 # - *Holds.* The printed values of Table 1 on {value}`suitability.main` lie within our range over
 #   shuffles. RxRx1's come out to the digit.
 # - *Caution.* With the authors' seed {value}`suitability.main_ood_accuracy:.1%` of the decisions
-#   out of distribution are right. But four of five experiments are unsuitable: never to say
-#   SUITABLE is right that often.
+#   out of distribution are right. But four of five experiments are unsuitable: a filter that
+#   never says SUITABLE is right in four of five, too.
 # - *Depends on the margin.* With a margin of {value}`suitability.widest:g` the filter calls
 #   {value}`suitability.widest_fpr:.0%` of the unsuitable data SUITABLE.
 # - *Does not quite hold.* P2 says that a drop of more than three points is never called suitable.
@@ -336,7 +336,7 @@ chapter.settle(
 
 # %%
 not_rxrx1 = lacking["rxrx1"] or ("" if partition_seeds[0] == 32 else "another seed of shuffles")
-chapter.check_cells(
+rxrx1_cells = chapter.check_cells(
     "P2, Table 1, RxRx1",
     {
         f"P2-T1-rxrx1-{kind}-{short}": not_rxrx1

@@ -191,7 +191,7 @@ chapter.table(
 # %%
 strictest = min(epsilons)
 gap = tables.score_gap(trained[OWN], "SR", strictest)
-chapter.check("P1-S4-sctd-own", evidence.of_mean(gap, n_seeds))
+own_verdict = chapter.check("P1-S4-sctd-own", evidence.of_mean(gap, n_seeds))
 
 # %% [markdown]
 # ## Does it matter how many models SCTD watches?
