@@ -429,8 +429,10 @@ chapter.values(
 # what they learned. Networks that end at no loss anywhere, as 200 epochs may lead to, need not have
 # this fault.
 #
-# Our gate is one linear unit. In its authors' code the gate has a hidden layer, with the batch
-# normalization that private training rules out, and the loss does not divide by the coverage.
+# Our gate is one linear unit. In its authors' code the gate has a hidden layer with batch
+# normalization, which private training rules out, and the loss does not divide by the coverage.
+# Tried once beside the records, without privacy on Fashion-MNIST at the target of a tenth, that
+# gate left a model that is right on more of all points. The hidden layer alone did not.
 #
 # ## Why not just stop early?
 #

@@ -13,7 +13,7 @@
 # **Do this.**
 #
 # ```sh
-# pip install .                              # in a clone; PyTorch is not needed
+# pip install .                              # in a clone, without PyTorch
 # companion-report my.csv --check            # your file: how it is read
 # companion-report my.csv --out report.html  # your report, one page to hand on
 # ```

@@ -106,6 +106,11 @@ def _end_with(asker) -> None:
     os._exit(1)
 
 
+#: Who clears up after processes says so when one was killed, as kernels are; for a reader of a
+#: build's last lines that is no news.
+_UNTOLD = "ignore:resource_tracker"
+
+
 class Fork:
     """A kernel's process as jupyter_client wants it: a fork of one that has imported `preloaded`.
 
@@ -121,7 +126,8 @@ class Fork:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*self.preloaded])
         self.process = context.Process(target=self.be, args=given)
-        self.process.start()
+        with mock.patch.object(sys, "warnoptions", [*sys.warnoptions, _UNTOLD]):
+            self.process.start()
         self.pid = self.process.pid
         with contextlib.suppress(ProcessLookupError):  # it has ended already
             while os.getpgid(self.pid) != self.pid:  # else our group would be killed for its own

@@ -110,6 +110,7 @@ import ast, asyncio, os, signal, sys
 from lib.book.kernels import Fork, ForkedKernelManager
 
 Fork.preloaded = ("tomllib", "ipykernel.kernelapp")
+LOCKS = "import multiprocessing as m; kept = m.get_context('spawn').Lock()"  # as workers need
 ASKED = "__import__('os').getcwd(), __import__('os').getenv('TOLD')"
 ASKED += ", 'tomllib' in __import__('sys').modules"
 ASKED += ", __import__('os').getpid(), __import__('os').getpgid(0), __import__('os').getppid()"
@@ -121,7 +122,7 @@ async def ask(told):
     client = manager.client()
     client.start_channels()
     await client.wait_for_ready(timeout=60)
-    reply = await client.execute("", user_expressions={"x": ASKED}, reply=True)
+    reply = await client.execute(LOCKS, user_expressions={"x": ASKED}, reply=True)
     found = reply["content"]["user_expressions"]["x"]["data"]["text/plain"]
     print(ast.literal_eval(found), flush=True)
     client.stop_channels()
@@ -151,7 +152,7 @@ def test_forks_are_kernels_of_their_own_and_end_with_who_asked_for_them(tmp_path
         capture_output=True,
         text=True,
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
     one, alive, two = map(ast.literal_eval, done.stdout.splitlines())
     assert one[:3] == (str(tmp_path), "one", True)
     assert two[:3] == (str(tmp_path), "two", True)
