@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
+import yaml
 from notebooks import (
     EXPECTED,
     LITERALLY,
@@ -25,6 +26,7 @@ from tolerances import differences, table_differences, tolerances
 
 from lib.book.chapters import chapter_files
 from lib.book.execute import execute_chapter
+from lib.book.exercises import by_itself
 
 CHAPTERS = chapter_files(ROOT / "book")
 
@@ -70,6 +72,8 @@ def test_the_site_shows_the_expected_numbers(chapter):
     assert sorted(shown) == sorted(tables)
     for name, text in tables.items():
         assert table_differences(text, shown[name], allowed, name) == [], name
+    own = [printed(cell) for cell in cells if by_itself(cell["tags"])]
+    assert own == yaml.safe_load((EXPECTED / "exercises.yml").read_text(encoding="utf-8"))[chapter]
 
 
 @pytest.fixture(scope="module")
