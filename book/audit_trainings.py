@@ -8,6 +8,10 @@
 # threshold, notices a wrong claim only where the true $\epsilon$ is
 # {value}`audit_trainings.seen_held:.1f` times as large.
 #
+# **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
+# [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong
+# unnoticed. Put a planted mistake through your audit first ([how](#audits-whose-answer-is-known)).
+#
 # ```{picture} planted_faults.planted
 # ```
 #
@@ -15,10 +19,6 @@
 # none. *Outside*: {value}`planted_faults.models:,` models, or one. The others look inside one run,
 # at {value}`planted_faults.canaries:,` gradient canaries, on ever more hypotheses. With a star an
 # audit cannot show the claimed {value}`planted_faults.claim:g`, whatever is wrong.
-#
-# **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
-# [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong
-# unnoticed. Put a planted mistake through your audit first ([how](#audits-whose-answer-is-known)).
 #
 # ## What holds, and what does not
 #

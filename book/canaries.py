@@ -8,20 +8,21 @@
 # little $\epsilon$ to find, the lower bound is above the truth in
 # {value}`canaries.paper_exceeds:.0%` of the audits.
 #
+# **Do this.** Guess each canary's label outright and count ({py:obj}`lib.audit.top_label_bound`).
+# Compare with plain randomized response before you train anything cleverer. [More](#what-to-do).
+#
 # ```{result} coverage
 # ```
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. A line says how often the lower
-# bound is above it. Dotted lines mark what a 95% interval may have.
-#
-# **Do this.** Guess each canary's label outright and count ({py:obj}`lib.audit.top_label_bound`).
-# Compare with plain randomized response before you train anything cleverer. [More](#what-to-do).
+# bound is above it; the answer is of the smallest $\epsilon$ in the lower part. Dotted lines mark
+# what a 95% interval may have.
 #
 # ## What holds, and what does not
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
-#   had. AGIBI's column on CIFAR-100 does not: it repeats another one of Table 5.
-# - *Does not hold* for the authors' two models: P5 finds ALIBI's and AGIBI's losses alike. By
+#   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
+# - *Does not hold* for the authors' two models: that ALIBI and AGIBI lose alike, as P5 finds. By
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
@@ -37,8 +38,8 @@
 #
 # - `top_label_bound` is for pure $\epsilon$. AGIBI and PATE have a $\delta$, which uses up the
 #   error that a small bound may have.
-# - Of what PATE has spent by the votes, publish {py:obj}`lib.privacy.publish_epsilon`. A promise is
-#   only the $\epsilon$ that was sure before anything was asked.
+# - Of PATE, promise only the $\epsilon$ that was sure before teachers voted. What their votes spent
+#   depends on the data: publish it by {py:obj}`lib.privacy.publish_epsilon`.
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, cifar100, own} our data
@@ -116,8 +117,8 @@ else:
 # not. P5 trains classifiers for this {term}`label DP` in two opposite ways. **{term}`ALIBI`** adds
 # noise to every label once and lets the model undo it by Bayes' rule. **{term}`PATE`** asks an
 # ensemble of teachers, each of which knows few labels, and adds noise to their votes. Both prove an
-# $\epsilon$. But large networks can learn even wrong labels by heart. So the canaries ask: how
-# often do the model's confidences tell the wrong label trained with from another wrong one?
+# $\epsilon$. Large networks learn even wrong labels by heart, so the canaries ask: how often do the
+# model's confidences tell the wrong label trained with from another wrong one?
 #
 # ## Three games
 #
@@ -132,9 +133,9 @@ else:
 # $$ (eq-cgr)
 #
 # **Game 2** makes the pair by giving one random example $x_i$ one of two random wrong labels $y'$
-# and $y''$. A thousand training runs would be needed to estimate a rate, so **Game 3** plays many
-# instances at once: $N$ canaries in one training. The adversary believes the label that the model
-# is more confident in, and abstains where both confidences are below $\tau$.
+# and $y''$. **Game 3** plays many instances at once: $N$ canaries in one training run. The adversary
+# believes the label that the model is more confident in, and abstains where both confidences are
+# below $\tau$.
 #
 # P5 improves on one guess a canary: the label trained with is compared with *all* $C - 2$ other
 # wrong ones. The canary's rate of correct guesses $a_i$ is averaged with its fraction $w_i$ of all
@@ -328,7 +329,7 @@ chapter.table(
 #
 # With a hundred classes three things add up; with ten the thresholds do nearly all of it. Paying
 # for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the sandwich variance
-# estimator alone {value}`canaries.sandwich_exceeds:.0%`. No mirror alone leaves
+# estimator alone {value}`canaries.sandwich_exceeds:.0%`. Dropping the mirror alone leaves
 # {value}`canaries.straight_exceeds:.0%`: at large thresholds often no canary shows its own label,
 # and an attack that is never right then counts as one that is never wrong. All three corrected
 # leave {value}`canaries.mended_exceeds:.1%`: a few canaries carry the mean, and a normal interval
@@ -653,9 +654,9 @@ chapter.settle(
 
 # %% [markdown]
 # The claim compares how often the label is guessed outright, group by group. On Fashion-MNIST it is
-# more often in the one training run. The interval over groups excludes 0 and holds the 0.05 that
-# still count as agreement. It knows nothing of a second training run. On CIFAR-10 neither shows
-# anything.
+# more often in the one training run. The claim stays open: the interval over groups excludes 0, but
+# holds the 0.05 that still count as agreement. It knows nothing of a second training run. On
+# CIFAR-10 neither shows anything.
 #
 # ## What the paper leaves open
 #

@@ -4,20 +4,22 @@
 # Two services may abstain in a free trial, but their paid versions must always answer. Which one do
 # you buy, if you see only the scores of the answers that they chose to give?
 #
-# **Answer.** Treat abstentions as missing data: in a simulated trial this finds a lead of
+# **Answer.** Treat abstentions as missing data: in one simulated trial this finds a lead of
 # {value}`counterfactual.trial_value:.3f`, with the truth in its interval, where the scores seen
 # show much less. It needs flexible learners, and even then the interval misses the population's
 # difference more often than it says.
 #
-# ```{result} miscoverage
-# ```
-#
-# A point says how often a 95% interval misses the true difference of the sample. Diamonds are P4's
-# numbers; the dashed line is the 5% that are allowed.
-#
 # **Do this.** Ask each service how likely it was to answer, input by input. Call
 # {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
 # diagnostics before its interval. Decide with the margin that matters to you.
+#
+# ```{result} miscoverage
+# ```
+#
+# A point says how often a 95% interval misses the true difference of the sample: that of the two
+# services on these points, had both answered all. The population's is that on all points that could
+# come. Diamonds are P4's
+# numbers; the dashed line is the 5% that are allowed.
 #
 # ## What holds, and what does not
 #
@@ -29,10 +31,12 @@
 #   Linear learners fail.
 # - *Caution.* For the *population's* difference the interval errs more often than it says: with
 #   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
+# - *Caution.* More points do not help every learner. Where abstention and errors have edges, up to
+#   {value}`counterfactual@standard.super.missed_most:.0%` of the super learner's intervals miss.
 # - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
-#   which the paper describes. With nuisance functions from one fresh sample
+#   which the paper describes. With models that are fitted to one fresh sample
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run
-#   come out.
+#   do.
 
 # %% tags=["parameters", "hide-input"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
@@ -285,7 +289,7 @@ else:
 # {value}`counterfactual.forest_dr:.3f`.
 #
 # The interval is built for the *population's* difference. With forests it misses that one in
-# {value}`counterfactual.forest_dr_population:.3f` of the repetitions. For the estimates spread by
+# {value}`counterfactual.forest_dr_population:.3f` of the repetitions, as the estimates spread by
 # {value}`counterfactual.forest_dr_spread:.4f`, beside a mean standard error of
 # {value}`counterfactual.forest_dr_error:.4f`. (Their bias is
 # {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 counts against, is

@@ -9,15 +9,15 @@
 # good as before. On real digits the fit of the propensities is the weak part. If the services tell
 # them, the intervals for two classifiers hardly ever miss.
 #
+# **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
+# much contamination a decision bears ({py:obj}`~lib.counterfactual.contamination_bounds`).
+# [More](#what-to-do).
+#
 # ```{result} leak
 # ```
 #
 # Here a service abstains where it was wrong on data that it has seen. The more of the evaluation
 # data leaked, the higher is the estimate above the truth, until every interval misses.
-#
-# **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
-# much contamination a decision bears ({py:obj}`~lib.counterfactual.contamination_bounds`).
-# [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

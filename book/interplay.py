@@ -9,16 +9,16 @@
 # smallest budget. That is the mean of several methods; on harder data far less is left. Noise that
 # hides a single patient also blurs what a model knows about unusual ones.
 #
+# **Do this.**
+# - Rank points by the softmax response: it is free, and no method is better at all budgets.
+# - Spend a small budget on one model, not on five.
+# - Report the accuracy at full coverage beside every selective number, and how ties are broken.
+#
 # ```{result} panel
 # ```
 #
 # Read a curve from right to left: the fewer points are answered, the more of the answers should be
 # right. The best method stays up longest.
-#
-# **Do this.**
-# - Rank points by the softmax response: it is free, and no method is better at all budgets.
-# - Spend a small budget on one model, not on five.
-# - Report the accuracy at full coverage beside every selective number, and how ties are broken.
 #
 # ## What holds, and what does not
 #
@@ -30,11 +30,11 @@
 # - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
 #   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
-#   clipping norm a coin decides whether they are ([One outlier](outlier.py)).
+#   clipping norm the random seed decides whether they are ([One outlier](outlier.py)).
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. On CIFAR-10 it
-#   is {value}`interplay@standard.cifar10.best_strict`, on GTSRB
-#   {value}`interplay@standard.gtsrb.best_strict`. How much noise there is decides ([Where does SCTD
+#   is {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
+#   {value}`interplay@standard.gtsrb.best_strict`. SCTD gains where noise is large ([Where does SCTD
 #   win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
@@ -459,9 +459,9 @@ chapter.values(
 #   - {value}`interplay.sr_strict:.4f`
 # ```
 #
-# Of {value}`interplay.budgets` budgets SCTD has the lowest mean score of P1's methods at
-# {value}`interplay.wins_averaged` with ties averaged. With ties broken by the softmax response it
-# is lowest at {value}`interplay.wins_broken`.
+# With ties averaged, the number of budgets (of {value}`interplay.budgets`) at which SCTD has the
+# lowest mean score of P1's methods is {value}`interplay.wins_averaged`. With ties broken by the
+# softmax response it is {value}`interplay.wins_broken`.
 #
 # Which of the two formulas is used matters less where many points tie, and more where few do. Over
 # points that ever disagree, Kendall's $\tau$ between them is as low as
@@ -482,7 +482,8 @@ chapter.values(
 # ### Entropy regularization
 #
 # P1 adds 0.01 times the entropy of the prediction to every loss, after Feng et al.
-# {cite}`feng2023towards`. On and off, each with its own learning rate:
+# {cite}`feng2023towards`. A run that trains without it, too (`families`), compares both, each with
+# its own learning rate.
 
 # %%
 if "no entropy" in families:
@@ -570,9 +571,9 @@ chapter.values(volatile=True, trained_seconds=took)
 # a coverage of {value}`interplay.position_free:.2f` without privacy. At the strictest budget it is
 # {value}`interplay.position_strict:.2f`.
 #
-# With half of the examples, privacy takes accuracy, but on Fashion-MNIST the order stays; with a
-# tenth a right one comes after most wrong ones: P1's reversal. On CIFAR-10 (one training run) it
-# comes with a quarter, at the smallest budget with half.
+# With half of the examples, privacy takes accuracy, but on Fashion-MNIST the order stays. With a
+# tenth of them and privacy, a right one comes after most wrong ones: P1's reversal. On CIFAR-10
+# (one training run) that happens with a quarter, at the smallest budget already with half.
 #
 # ## What is new here
 #
@@ -584,8 +585,8 @@ chapter.values(volatile=True, trained_seconds=took)
 # ## What the paper leaves open
 #
 # - *How ties are broken, and which formula of SCTD was run.* Both change its score. In most cells
-#   of P1's tables SCTD leads. Small models say [where there is much noise](beyond/sctd_map.py);
-#   whether that is so for large ones, they cannot say.
+#   of P1's tables SCTD leads. Among small models it leads [where there is much
+#   noise](beyond/sctd_map.py). Whether that is so among large ones they cannot say.
 # - *The learning rates.* They decide how sure private models are; nobody counts what they cost.
 # - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a
 #   bound on selective accuracy under $(\epsilon, \delta)$.

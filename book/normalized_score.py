@@ -4,20 +4,20 @@
 # One physician is right in nine of ten cases, another in seven. Both send on the cases that they
 # are unsure of. Which of them knows better *when* to ask?
 #
-# **Answer.** P1 measures how far a model stays below the best that its accuracy allows. By this
-# score a smaller {term}`privacy budget` makes the order worse in
-# {value}`normalized_score.growing:.0%` of the steps.
-#
-# ```{result} scores
-# ```
-#
-# The lower the score, the better the order in which points are accepted.
+# **Answer.** P1's score says how far each stays below the best that its accuracy allows, but still
+# depends on accuracy. It grows in {value}`normalized_score.growing:.0%` of the steps to the next
+# smaller {term}`privacy budget`.
 #
 # **Do this.**
 # - Show the score beside that of a random order ({py:obj}`lib.selective.random_order_score`).
 # - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
 #   enough ({py:obj}`lib.selective.points_needed`).
 # - Do not stop models early to make them equally accurate: they have then spent another budget.
+#
+# ```{result} scores
+# ```
+#
+# The lower the score, the better the order in which points are accepted.
 #
 # ## What holds, and what does not
 #
@@ -103,6 +103,7 @@ chapter.note(
 # A random order scores more on a less accurate model. So divide each score by that of a random
 # order at the same accuracy ({py:obj}`lib.selective.random_order_score`): 0 is a perfect order, 1
 # one that knows nothing, whatever the accuracy. Where lines rise to the right, privacy costs order.
+# Most do, as the caption says.
 #
 # Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
 # after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
@@ -122,7 +123,8 @@ if orders:
         alt="A panel a data set: score over a random order's, by budget, a line a method.",
         caption=(
             "Score over that of a random order at the same accuracy, of the recorded runs with "
-            "several seeds; bars are 95% intervals over these, at the mean accuracy. " + tried
+            "several seeds; bars are 95% intervals over these, at the mean accuracy. "
+            f"{by_seed.rises(orders)} {tried}"
         ),
         theory=True,
     )
@@ -381,7 +383,7 @@ chapter.values(
 )
 
 # %% [markdown]
-# Privacy makes the order worse: the score of the {term}`softmax response` goes from
+# Privacy makes the score worse: that of the {term}`softmax response` goes from
 # {value}`normalized_score.sr_free:.4f` without it to {value}`normalized_score.sr_strict:.4f` at the
 # smallest budget. But not at every step. Of all steps to the next smaller budget
 # {value}`normalized_score.growing:.0%` make a method's mean score worse. P1 says *all*; in its own

@@ -8,15 +8,15 @@
 # {term}`privacy budget`, private models are wrong about the outlier in
 # {value}`outlier.misclassified_strict:.0%` of the repetitions. P1's picture is such a case.
 #
+# **Do this.**
+# - Do not read confidence on rare cases as a warning: a private model may be sure there and wrong.
+# - Repeat a private training before you judge it on single points.
+#
 # ```{result} wrong_confidence
 # ```
 #
 # Each dot is a model. Without privacy all are right; with privacy some are sure of the right class
 # and some of the wrong one.
-#
-# **Do this.**
-# - Do not read confidence on rare cases as a warning: a private model may be sure there and wrong.
-# - Repeat a private training before you judge it on single points.
 #
 # ## What holds, and what does not
 #

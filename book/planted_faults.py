@@ -7,15 +7,15 @@
 # **Answer.** An audit finds a fault only if it sees where the fault acts: inside one training run
 # {value}`planted_faults.inside_found` of the planted faults are found, in final models few or none.
 #
+# **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`): test single steps, and the form of the mechanism.
+#
 # ```{result} planted
 # ```
 #
 # Each row is a training run with one fault, each column an audit. Audits from *outside* see final
 # models, those from *inside* all steps of one run. The first row has no fault: what is found there
 # is a false alarm.
-#
-# **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
-# </reference/white_box>`): test single steps, and the form of the mechanism.
 #
 # ## What holds, and what does not
 #

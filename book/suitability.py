@@ -4,9 +4,14 @@
 # A hospital buys a classifier that was tested elsewhere: will it be about as accurate on the
 # hospital's own images, none of which is labeled yet?
 #
-# **Answer.** Where most shifts cost much accuracy, as here, a {term}`suitability filter`
-# {cite}`pouget2025suitability` seldom errs: on average over users, it calls
-# {value}`suitability.main_ood_fpr:.1%` of the unsuitable data SUITABLE.
+# **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen, not promise. On
+# average over users it calls {value}`suitability.main_ood_fpr:.1%` of the unsuitable data SUITABLE,
+# where most shifts cost much accuracy. But its errors come in bulk, to a few users.
+#
+# **Do this.**
+# - Take SUITABLE as a screening that may be too kind ({py:obj}`lib.suitability.SuitabilityFilter`).
+# - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
+# - Draw the rows yourself: a party that chooses them [gets SUITABLE](suitability_guarantee.py).
 #
 # ```{result} share-suitable
 # ```
@@ -19,11 +24,6 @@
 #
 # With all labels the bars would be a step: nothing left of the margin, everything right of it. What
 # stands on the left is the risk.
-#
-# **Do this.**
-# - Take SUITABLE as a screening that may be too kind ({py:obj}`lib.suitability.SuitabilityFilter`).
-# - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
-# - Draw the rows yourself: a party that chooses them [gets SUITABLE](suitability_guarantee.py).
 #
 # ## What holds, and what does not
 #

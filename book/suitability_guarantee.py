@@ -8,6 +8,12 @@
 # point by which the accuracy drops, the filter does not see
 # {value}`suitability_guarantee.delta_slope:.2f`.
 #
+# **Do this.**
+# - Take labels of the user's data at random. {py:obj}`~lib.suitability.labels_for_power` says how
+#   many, {py:obj}`~lib.suitability.labels_test` what they show, exactly.
+# - Draw the rows, or have them drawn by somebody whom neither party chose.
+# - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
+#
 # ```{result} error-drop
 # ```
 #
@@ -18,12 +24,6 @@
 #
 # Each point is a user fold. On the diagonal a filter sees nothing of the drop. A few labels do not
 # correct that, unless their own error is counted.
-#
-# **Do this.**
-# - Take labels of the user's data at random. {py:obj}`~lib.suitability.labels_for_power` says how
-#   many, {py:obj}`~lib.suitability.labels_test` what they show, exactly.
-# - Draw the rows, or have them drawn by somebody whom neither party chose.
-# - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
 #
 # ## What holds, and what does not
 #

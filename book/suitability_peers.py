@@ -8,6 +8,13 @@
 # filter leaves aside, a filter orders them better: its ROC AUC is
 # {value}`suitability_peers.shuffles_median:.3f`.
 #
+# **Do this.**
+# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
+#   data.
+# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
+# - Report the error at which a decision turns, {py:obj}`~lib.suitability.tipping_point`, as [your
+#   model's report](your_model.py) does.
+#
 # ```{result} methods
 # ```
 #
@@ -18,13 +25,6 @@
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are
 # right, and how well the p-values order them.
-#
-# **Do this.**
-# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
-#   data.
-# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
-# - Report the error at which a decision turns, {py:obj}`~lib.suitability.tipping_point`, as [your
-#   model's report](your_model.py) does.
 #
 # ## What holds, and what does not
 #

@@ -10,16 +10,16 @@
 # {value}`training.largest_saving:.0%` larger than it needs to be. No paper counts what the search
 # for a learning rate spends.
 #
-# ```{result} spending
-# ```
-#
-# Both lines bound what the same training has spent. The lower one (PLD) is nearly exact.
-#
 # **Do this.**
 # - Draw Poisson samples, and divide by the expected batch size.
 # - Let {py:obj}`lib.privacy.find_noise_multiplier` choose the noise; keep the books with
 #   {py:obj}`lib.privacy.PrivacyLedger`.
 # - If you search over settings, [count the search](beyond/choosing.py).
+#
+# ```{result} spending
+# ```
+#
+# Both lines bound what the same training has spent. The lower one (PLD) is nearly exact.
 #
 # ## What holds, and what does not
 #

@@ -5,10 +5,7 @@
 # on other data, and what does it give away?
 #
 # **Answer.** One command reads a file of what it said. Of the example on this page it answers
-# {value}`your_model.questions` questions, each in a word, with its interval.
-#
-# ```{result} verdicts
-# ```
+# {value}`your_model.questions` questions, each with a verdict and an interval.
 #
 # **Do this.**
 #
@@ -16,6 +13,9 @@
 # pip install .                              # in a clone, without PyTorch
 # companion-report my.csv --check            # your file: how it is read
 # companion-report my.csv --out report.html  # your report, one page to hand on
+# ```
+#
+# ```{result} verdicts
 # ```
 #
 # Neither the model nor its data are needed. A question is answered if what it needs is in the file;

@@ -8,16 +8,16 @@
 # prove no less than $\epsilon = $ {value}`choosing.really:.2f`. Counting them costs little accuracy
 # as long as the list is short.
 #
+# **Do this.** Choose on public or on simulated data if you can: it costs nothing. Otherwise write
+# the list of settings down first, and count every trial (`releases` of
+# {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do) draw the number of
+# trials.
+#
 # ```{result} accuracy
 # ```
 #
 # Four teams have the same budget; each point is the mean accuracy of what a team releases. Only the
 # team that does not count spends more than it claims.
-#
-# **Do this.** Choose on public or on simulated data if you can: it costs nothing. Otherwise write
-# the list of settings down first, and count every trial (`releases` of
-# {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do) draw the number of
-# trials.
 #
 # ## What holds, and what does not
 #

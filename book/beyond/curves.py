@@ -9,14 +9,14 @@
 # Such labels have nothing but their noise. Examples keep a distance, but that says nothing of a
 # better attack.
 #
+# **Do this.** Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against [the
+# whole curve](#what-to-do). Audit the labels as well where they are what is private.
+#
 # ```{result} curves
 # ```
 #
 # Gray, below the black curve, is what is proven to be impossible; a colored curve is what an attack
 # has reached. An attack *significantly* below would refute the proof, the training or the audit.
-#
-# **Do this.** Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against [the
-# whole curve](#what-to-do). Audit the labels as well where they are what is private.
 #
 # ## What holds, and what does not
 #

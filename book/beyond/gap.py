@@ -8,15 +8,15 @@
 # gap of {value}`gap.noise:.3f`, since no order can foresee a flipped label. The split needs to know
 # how often each label is right. Taken at their word, labels blame the model.
 #
+# **Do this.** Have some points labeled twice before you improve a score: where people disagree,
+# the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
+# [More](#what-to-do).
+#
 # ```{result} terms
 # ```
 #
 # A bar splits the gap between the bound and what a model reaches into its terms. Plain bars are
 # judged by clean labels, hatched ones by noisy labels.
-#
-# **Do this.** Have some points labeled twice before you improve a score: where people disagree,
-# the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
-# [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

@@ -9,17 +9,17 @@
 # {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains; with tuned rates
 # it is {value}`p1_regime.tuned_lead:+.4f`.
 #
+# **Do this.**
+# - Before you choose SCTD, compare it with SR on models that are trained as yours will be.
+# - Look at the accuracies beside the lead: the two ways of training do not give the same model.
+# - Say how ties are broken, and how many points tie.
+#
 # ```{result} leads
 # ```
 #
 # A lead is SR's {term}`accuracy-normalized score` minus SCTD's on the same models: above zero SCTD
 # abstains better. Bars are 95% intervals over training runs and points. The long runs on
 # Fashion-MNIST are not recorded yet: until they are, this page shows handwritten digits.
-#
-# **Do this.**
-# - Before you choose SCTD, compare it with SR on models that are trained as yours will be.
-# - Look at the accuracies beside the lead: the two ways of training do not give the same model.
-# - Say how ties are broken, and how many points tie.
 #
 # ## What holds, and what does not
 #

@@ -8,16 +8,16 @@
 # draws of any size and budget. The noise that hides a patient has a known distribution, so the test
 # allows for it exactly. With few points privacy costs coverage.
 #
+# **Do this.** Keep some thousand labeled people out of the training, and list thresholds before
+# you look at them. Call {py:obj}`lib.selective.private_threshold` once: every further call, with
+# another target too, spends its epsilon again.
+#
 # ```{result} coverage
 # ```
 #
 # Each line is the coverage that a private threshold keeps as its budget grows, for one number of
 # validation points. Dashed: the threshold that is not private; dotted: the largest coverage there
 # is.
-#
-# **Do this.** Keep some thousand labeled people out of the training, and list thresholds before
-# you look at them. Call {py:obj}`lib.selective.private_threshold` once: every further call, with
-# another target too, spends its epsilon again.
 #
 # ## What holds, and what does not
 #

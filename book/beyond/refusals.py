@@ -9,15 +9,15 @@
 # simulated streams. The exact interval needs the probabilities by which the services refuse, and is
 # wide where answers are rare.
 #
+# **Do this.** Have propensities logged, and agree on a floor: an answer at least every fifth time,
+# say. Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
+# [More](#what-to-do).
+#
 # ```{result} stream
 # ```
 #
 # The band is the exact sequence, dashed are intervals for a fixed time, and black is the truth on
 # the images so far. The scores of what the services *chose* to answer (green) lie elsewhere.
-#
-# **Do this.** Have propensities logged, and agree on a floor: an answer at least every fifth time,
-# say. Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
-# [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

@@ -10,17 +10,17 @@
 # SCTD is ahead in {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at
 # the most accurate ones SR is ahead.
 #
-# ```{result} pairs
-# ```
-#
-# An arrow leads from SR to SCTD on the same models: down means that SCTD is better, right means a
-# more accurate model.
-#
 # **Do this.**
 # - Tune the learning rate first.
 # - Average the probabilities of the last tenth of the models, and rank by the mean's softmax
 #   response.
 # - Keep SCTD for [predictions that must not change](#what-to-do).
+#
+# ```{result} pairs
+# ```
+#
+# An arrow leads from SR to SCTD on the same models: down means that SCTD is better, right means a
+# more accurate model.
 #
 # ## What holds, and what does not
 #

@@ -8,16 +8,16 @@
 # shows: $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores
 # are independent.
 #
+# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your
+# own data. Audit a training of yours from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`). From a file of outputs [Your own model](../your_model.py) computes most.
+#
 # ```{result} ladder
 # ```
 #
 # Each row is an attack: what it shows, what it could have shown at most, and what is proven, for a
 # record and for a label. *One run* is the audit from inside; *broken* is the same where most of the
 # noise is missing.
-#
-# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your
-# own data. Audit a training of yours from inside ({doc}`lib.audit.white_box
-# </reference/white_box>`). From a file of outputs [Your own model](../your_model.py) computes most.
 #
 # ## What each lens says
 #

@@ -8,6 +8,11 @@
 # them: it was false in {value}`suitability_time.active_false:.1%` of the streams, and caught nearly
 # every drop.
 #
+# **Do this.**
+# - Have some rows labeled each month, drawn at random.
+# - Give them to {py:obj}`~lib.suitability.ActiveMonitor` with the estimates of all others.
+# - After an alarm, label more of what comes next, and decide by that. [More](#what-to-do).
+#
 # ```{result} watch
 # ```
 #
@@ -19,11 +24,6 @@
 #
 # Months go from left to right; the margin is crossed where the accuracy falls below the least that
 # is suitable.
-#
-# **Do this.**
-# - Have some rows labeled each month, drawn at random.
-# - Give them to {py:obj}`~lib.suitability.ActiveMonitor` with the estimates of all others.
-# - After an alarm, label more of what comes next, and decide by that. [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

@@ -179,6 +179,16 @@ def rarest(study: Imbalance, fewest: int) -> tuple[str, Values]:
     return "", np.empty(0)
 
 
+def rises(orders: Mapping[str, pd.DataFrame]) -> str:
+    """How far the softmax response's relative score rises, in words: a part of a caption."""
+    said = []
+    for title, table in orders.items():
+        found = table[table["method"] == "SR"].set_index("epsilon")["relative"]
+        free, strict = found[found.index.max()], found[found.index.min()]
+        said.append(f"{free:.2f} to {strict:.2f} on {title.partition(' (')[0]}")
+    return f"SR without privacy and at the smallest budget: {', '.join(said)}."
+
+
 def tried(runs: Mapping[str, Mapping[str, Any]]) -> str:
     """What recorded runs gave SAT and the baseline, in words: a part of a caption.
 
