@@ -133,9 +133,9 @@ else:
 # $$ (eq-cgr)
 #
 # **Game 2** makes the pair by giving one random example $x_i$ one of two random wrong labels $y'$
-# and $y''$. **Game 3** plays many instances at once: $N$ canaries in one training run. The adversary
-# believes the label that the model is more confident in, and abstains where both confidences are
-# below $\tau$.
+# and $y''$. **Game 3** plays many instances at once: $N$ canaries in one training run. The
+# adversary believes the label that the model is more confident in, and abstains where both
+# confidences are below $\tau$.
 #
 # P5 improves on one guess a canary: the label trained with is compared with *all* $C - 2$ other
 # wrong ones. The canary's rate of correct guesses $a_i$ is averaged with its fraction $w_i$ of all

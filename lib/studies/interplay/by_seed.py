@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from lib.selective.uncertainty import Mean
 from lib.studies.interplay.experiments import P1_METHODS, Experiments, ExperimentSettings, Imbalance
