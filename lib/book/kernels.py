@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import weakref
+from multiprocessing import resource_tracker
 from pathlib import Path
 from unittest import mock
 
@@ -111,6 +112,12 @@ def _end_with(asker) -> None:
 _UNTOLD = "ignore:resource_tracker"
 
 
+def start_tracker() -> None:
+    """Start what clears up after this process and all that it starts, unless it runs."""
+    with mock.patch.object(sys, "warnoptions", [*sys.warnoptions, _UNTOLD]):
+        resource_tracker.ensure_running()
+
+
 class Fork:
     """A kernel's process as jupyter_client wants it: a fork of one that has imported `preloaded`.
 
@@ -126,8 +133,8 @@ class Fork:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*self.preloaded])
         self.process = context.Process(target=self.be, args=given)
-        with mock.patch.object(sys, "warnoptions", [*sys.warnoptions, _UNTOLD]):
-            self.process.start()
+        start_tracker()
+        self.process.start()
         self.pid = self.process.pid
         with contextlib.suppress(ProcessLookupError):  # it has ended already
             while os.getpgid(self.pid) != self.pid:  # else our group would be killed for its own

@@ -44,6 +44,7 @@ def build_site() -> None:
             text=True,
         )
         assert built.returncode == 0, built.stdout + built.stderr
+        assert "Warning" not in built.stderr, built.stderr
         for old in folder.glob("built-*"):
             old.unlink()
         (folder / f"built-{run}").touch()
