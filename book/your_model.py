@@ -5,7 +5,7 @@
 # on other data, and what does it give away?
 #
 # **Answer.** One command reads a file of what it said. Of the example on this page it answers
-# {value}`your_model.questions` questions, each with a verdict and an interval.
+# {value}`your_model.questions` questions, each with a verdict and its numbers.
 #
 # **Do this.**
 #
