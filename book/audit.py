@@ -292,7 +292,7 @@ chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
 # The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. The prior
-# makes nearly all of it. Set TN to 0: an attack that always says "in" has hardly another interval.
+# makes nearly all of it. Set TN to 0: an attack that always says "in" gets nearly the same.
 
 # %% tags=["hide-input"]
 interactive.show(chapter, interactive.epsilon_posterior(first, 1e-5, 0.9))
@@ -531,7 +531,7 @@ chapter.values(
 # %% [markdown]
 # The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep is above the
 # truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even that
-# of a fixed threshold is in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
+# at a fixed threshold is, in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
 # $\epsilon = 0$. Clopper-Pearson, conservative as it is, errs about as often as allowed when the
 # best of the sweep is taken: in {value}`audit.best_cp:.0%`. Corrected by
 # a union bound or by held-out trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.

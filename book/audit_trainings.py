@@ -541,7 +541,7 @@ chapter.values(
 # {value}`audit_trainings.least_models` the first bound needs {value}`audit_trainings.seen_few:.1f`.
 #
 # ```{margin}
-# **How sure** are the factors of the final model? One standard error of the share of $\mu$ that it
+# **How sure** are the factors of the final model? One standard error of the part of $\mu$ that it
 # shows makes a fifth less or a third more of them, two a third less or nearly twice.
 # ```
 #
@@ -671,7 +671,7 @@ chapter.values(
 #    :::{dropdown} Solution
 #    Two more on the claim cost about $e^2 \approx 7.4$ times the models. Error rates as small as
 #    $e^{-\epsilon}$ have to be told from 0, and that takes a multiple of $e^\epsilon$ trials, here
-#    about seven. Real attacks err and need many more.
+#    seven to nine. Real attacks err and need many more.
 #    :::
 
 # %% tags=["solution"]

@@ -726,7 +726,7 @@ for n in (20, 200, 2000):
 # 3. Randomized response: how many labels are kept with more classes?
 #
 #    :::{dropdown} Solution
-#    The true label has $e^\epsilon$ times the chance of each other one, which makes
+#    The true label has $e^\epsilon$ times the chance of each other one, so its own is
 #    $e^\epsilon / (e^\epsilon + C - 1)$. With many classes the others together win, though each is
 #    rare. So at the same $\epsilon$ far more labels are wrong where there are many classes, unless
 #    a prior leaves few of them.
