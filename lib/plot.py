@@ -25,11 +25,11 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 __all__ = ["COLOURS", "MARKERS", "new_figure", "style"]
 
-#: Okabe and Ito's palette, told apart by all common kinds of colour vision; the yellow
+#: Okabe and Ito's palette, told apart by all common kinds of color vision; the yellow
 #: is left out, being too pale for lines on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-#: Markers in the same order, so that colour is never the only difference.
+#: Markers in the same order, so that color is never the only difference.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # A phone shows the 4 inches of a figure in a little over 3: 11 pt stay readable there.  The column
@@ -84,7 +84,7 @@ def new_figure(
     Parameters
     ----------
     rows, columns : int
-        Panels. On a phone panels below each other read better than side by side.
+        Plots. On a phone plots below each other read better than side by side.
     height : float
         Height of one row, in inches.
     **options
@@ -115,7 +115,7 @@ def new_figure(
 
 
 def panels(rows: int, height: float, **options: Any) -> tuple[Figure, Any]:
-    """As :func:`new_figure`: panels below each other, an array of them also if there is one.
+    """As :func:`new_figure`: plots below each other, an array of them also if there is one.
 
     Where a page is wide they stand side by side: nothing may depend on which is above which.
     """
@@ -126,7 +126,7 @@ def panels(rows: int, height: float, **options: Any) -> tuple[Figure, Any]:
 
 
 def side_by_side(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """Have panels stand in so many columns, row by row, where a page is wide."""
+    """Have plots stand in so many columns, row by row, where a page is wide."""
     _STACKED[figure] = list(axes), columns
 
 
@@ -156,7 +156,7 @@ def svg_pair(figure: Figure, salt: str) -> tuple[bytes, bytes]:
     """Two SVGs of a figure, which is closed: for a phone, and for the whole column of a page.
 
     The second is as wide as the text on a screen; what :func:`panels` stacked stands side by side
-    there, with what the panels have in common said once.  Panels with legends of their own, which
+    there, with what the plots have in common said once.  Plots with legends of their own, which
     need room, stay stacked.
     """
     from matplotlib import pyplot as plt
@@ -200,7 +200,7 @@ def _spread(figure: Figure) -> None:
 
 
 def _say_once(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """Of panels side by side: one legend, one label below them, one at the left of a row."""
+    """Of plots side by side: one legend, one label below them, one at the left of a row."""
     below = {ax.get_xlabel() for ax in axes} - {""}
     if len(below) == 1:
         for ax in axes:

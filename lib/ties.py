@@ -92,8 +92,8 @@ def group_starts(ordered: npt.NDArray) -> npt.NDArray[np.int64]:
 
     Notes
     -----
-    Neighbours are close if they differ by at most :func:`precision` of their size.  A run of close
-    neighbours is one group if its ends are close, too.  If they are not, numbers lie so densely
+    Neighbors are close if they differ by at most :func:`precision` of their size.  A run of close
+    neighbors is one group if its ends are close, too.  If they are not, numbers lie so densely
     that rounding does not tell which are equal (probabilities that gather at 1 in single
     precision): then only identical ones are.
 
@@ -106,7 +106,7 @@ def group_starts(ordered: npt.NDArray) -> npt.NDArray[np.int64]:
     """
     new, close = _neighbours(ordered)
     if close.any():
-        # Of a run of close neighbours whose ends are close, the first alone begins a group.
+        # Of a run of close neighbors whose ends are close, the first alone begins a group.
         steps = np.diff(np.concatenate((_NONE, close.view(np.int8), _NONE)))
         first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
         one = _are_close(ordered[first], ordered[last], precision(ordered))
@@ -122,7 +122,7 @@ _BLOCK = 2**15  # of numbers, which a processor keeps near
 
 
 def _neighbours(ordered: npt.NDArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which numbers differ from the one before, and which neighbours are close or the same."""
+    """Which numbers differ from the one before, and which neighbors are close or the same."""
     new, close = np.ones(len(ordered), dtype=bool), np.zeros(max(0, len(ordered) - 1), dtype=bool)
     within, found = precision(ordered), False
     for start in range(0, len(close), _BLOCK):

@@ -1,6 +1,6 @@
 """P5's attack on canaries: guess which of two wrong labels a model was trained on.
 
-*Game 1* fixes two neighbouring data sets, *Game 2* makes them by giving one random example either
+*Game 1* fixes two neighboring data sets, *Game 2* makes them by giving one random example either
 of two wrong labels, *Game 3* plays many instances of Game 2 in a single training: every canary is
 one.  The adversary compares the model's confidences in both labels, and abstains where both are
 small.  Theorem B.1: an epsilon-DP training allows a rate of correct guesses, among those made, of

@@ -111,6 +111,6 @@ def _hull(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.NDArray
             (c, d), (e, f) = kept[-2:]
             if (f - d) * (a - c) > (b - d) * (e - c):
                 break
-            kept.pop()  # not above the line between its neighbours
+            kept.pop()  # not above the line between its neighbors
         kept.append((a, b))
     return np.array(kept).T

@@ -143,7 +143,7 @@ def one_run_epsilon(
     every larger epsilon.
 
     With ``family="gaussian"``, let F(x) = Phi(Phi^-1(x) + mu), the largest chance of an event whose
-    chance is x on a neighbour.  For a coin j take the events "guess j is right (wrong), and at
+    chance is x on a neighbor.  For a coin j take the events "guess j is right (wrong), and at
     least n of the *other* guesses are right".  To flip the coin turns one into the other, so that
     the first has at most the chance F(chance of the second).  The mean over coins (F is concave)
     is, with p_i the chance of i right guesses of at most c', m canaries,

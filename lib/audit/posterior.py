@@ -249,7 +249,7 @@ class _Corner:
 
     @functools.cached_property
     def _grid(self) -> tuple[npt.NDArray, npt.NDArray, float, float]:
-        """What does not depend on epsilon: quantiles of x (as angles) and y; normalisations."""
+        """What does not depend on epsilon: quantiles of x (as angles) and y; normalizations."""
         theta_x = _theta_quantiles(*self.x)
         y = np.sin(_theta_quantiles(*self.y)) ** 2
         return theta_x, y, special.betaln(*self.x), special.betaln(*self.y)

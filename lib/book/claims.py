@@ -88,9 +88,10 @@ class Claim:
         Bounds on the value, inclusive.  They decide where they are given; a reported value beside
         them, without tolerance, is only shown: that of a table's cell whose *trend* is checked.
     across : str, optional
-        What the interval of a random quantity is over: trainings, models, shuffles, repetitions.
-        Needed unless the kind is ``exact``. The interval decides: inside of the bounds reproduced,
-        outside not reproduced, else (or where there is none) undecided. See `leeway`.
+        What the interval of a random quantity is over: training runs, models, shuffles or
+        repetitions. Needed unless the kind is ``exact``. The interval decides: inside of the bounds
+        reproduced, outside not reproduced, else (or where there is none) undecided. See
+        `leeway`.
     slack : float, optional
         How far beyond the bound the interval may end and the claim be reproduced: for a level that
         is kept exactly, whose interval always reaches beyond. Refuted it is at the bound itself.
@@ -163,7 +164,7 @@ class Claim:
 
     @property
     def reach(self) -> float:
-        """Half of the 95% interval of a reported mean, by its standard deviation over trainings."""
+        """Half of a reported mean's 95% interval, by its standard deviation over training runs."""
         n = self.full_scale.get("n_seeds", 1)
         return special.stdtrit(n - 1, 0.975) * self.sd / math.sqrt(n) if self.sd and n > 1 else 0.0
 

@@ -94,7 +94,7 @@ def _text(value: Any, spec: str | None) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if not _is_number(value):
-        # A spread belongs to its sign: "0.72" may stand above "(± 0.02)", "0.02)" not alone.
+        # A spread belongs to its sign: "0.72" may stand over "(± 0.02)", "0.02)" not alone.
         return data_name(str(value)).replace("(± ", "(±\u00a0")
     if value != value:
         return "–"

@@ -18,8 +18,8 @@ LEVEL = 0.95
 class Evidence:
     """A number found by chance, and the interval that decides about a claim.
 
-    It is infinite on a side about which the runs say nothing; `n` is how many trainings, models,
-    shuffles or repetitions it rests on.
+    It is infinite on a side about which the runs say nothing; `n` is how many training runs,
+    models, shuffles or repetitions it rests on.
     """
 
     value: float

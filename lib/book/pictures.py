@@ -24,7 +24,7 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     """Draw the cells of a group as its claims ask for: a word of `lib.book.claims.PICTURES`.
 
     The place of a cell, "Table 1, SVHN, SR, epsilon = 7", says where it stands: the first part in
-    which cells differ names the panel, the rest the row (and the column or the end). A panel of
+    which cells differ names the plot, the rest the row (and the column or the end). A plot of
     which there is no number of ours is left out; without any there is no figure.
     """
     if not claims[0].picture:
@@ -40,7 +40,7 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     draw = _DRAW[claims[0].picture]
     rows = max(of["row"].nunique() for _, of in panels)
     heat = claims[0].picture == "heat"
-    # Panels with the same rows stand two in a line: a page of all P1's data would be too long.
+    # Plots with the same rows stand two in a line: a page of all P1's data would be too long.
     beside = claims[0].picture == "dots" and len(panels) > 1
     beside = beside and len({tuple(of["row"]) for _, of in panels}) == 1
     columns, lines = (2, -(-len(panels) // 2)) if beside else (1, len(panels))
@@ -66,7 +66,7 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
 
 
 def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """A row per cell: panel, row and last part of its place, values of the paper and of ours."""
+    """A row per cell: plot, row and last part of its place, values of the paper and of ours."""
     parts = [claim.place.split(", ") for claim in claims]
     common = next(i for i, of in enumerate(zip(*parts, strict=False)) if len(set(of)) > 1)
     last = claims[0].picture != "dots"
@@ -124,7 +124,7 @@ def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
 
 
 def _slope(ax: Axes, cells: pd.DataFrame, whose: str) -> None:
-    """One panel of the slopes; intervals are thin and end where the values may."""
+    """One plot of the slopes; intervals are thin and end where the values may."""
     budgets = list(dict.fromkeys(cells["last"]))
     for i, (row, of) in enumerate(cells.groupby("row", sort=False)):
         of = of.set_index("last").loc[budgets]

@@ -3,7 +3,7 @@
 ``book/statements.yml`` is the inventory: definitions, algorithms, theorems, tables, figures and
 findings. The verdict on a statement follows from those on its claims by :func:`verdict_of`; the
 cells of a table are claims of one statement. ``book/settings.yml`` has the settings of the papers'
-trainings, and which parameters of a chapter are ours.
+training runs, and which parameters of a chapter are ours.
 """
 
 from collections import Counter
@@ -171,7 +171,7 @@ def _by_range(claim: Claim, found: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a paper's trainings, and the parameters that are ours.
+    """The settings of a paper's training runs, and the parameters that are ours.
 
     Attributes
     ----------

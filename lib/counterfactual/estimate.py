@@ -342,7 +342,7 @@ def fit_nuisances(
 
 
 def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 0.0) -> Array:
-    """Influence values of an estimator, not centred: their mean is the estimate.
+    """Influence values of an estimator, not centered: their mean is the estimate.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Linear models, random forests, and the super learner of P4: a stack of four lear
 the same four without fitting them all over again for each fold:
 
 - forests predict each point from the trees that have not seen it (out-of-bag),
-- nearest neighbours by leaving the point itself out, so that neither is fitted twice,
+- nearest neighbors by leaving the point itself out, so that neither is fitted twice,
 - support vector machines share one kernel matrix, and give decision values instead of
   probabilities that take five more fits each: the logistic regression on top calibrates them,
 - what is left for folds is the linear model and the solver of the kernel machine.
@@ -61,10 +61,10 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
 
     Notes
     -----
-    As in P4's experiments: ``"linear"`` is logistic and ridge regression, on standardised features,
+    As in P4's experiments: ``"linear"`` is logistic and ridge regression, on standardized features,
     ``"forest"`` a random forest of 100 trees; ``"super"`` stacks logistic (ridge) regression,
-    5 nearest neighbours, a support vector machine with a Gaussian kernel and a random forest, with
-    logistic (linear) regression on top, all but the forest on standardised features.  Expected
+    5 nearest neighbors, a support vector machine with a Gaussian kernel and a random forest, with
+    logistic (linear) regression on top, all but the forest on standardized features.  Expected
     scores are regressed also where they are 0 or 1.  Whatever the unit and the zero of each
     feature, all three are the same but for rounding.  Columns of data frames are matched by name to
     those at fit; other names are refused, and so are arrays after a fit to a data frame.
@@ -198,7 +198,7 @@ class _Stack(Named, BaseEstimator):
             self._linear = linear().fit(self._scaled[rows], y[rows])
             level[asked, 0] = self._linear_values(self._scaled[asked])
             level[asked, 2] = self._machine(machine(), rows, asked, y[rows])
-        # The mean target of each point's neighbours, itself not being one.
+        # The mean target of each point's neighbors, itself not being one.
         level[:, 1] = self._targets[self._neighbours.kneighbors(return_distance=False)].mean(axis=1)
         level[:, 3] = self._forest._out_of_bag()
         self._linear = linear().fit(self._scaled, y)
@@ -253,7 +253,7 @@ class _Stack(Named, BaseEstimator):
 
 
 class SuperLearnerClassifier(ClassifierMixin, _Stack):
-    """Stack of logistic regression, nearest neighbours, a kernel machine and a forest: two classes.
+    """Stack of logistic regression, nearest neighbors, a kernel machine and a forest: two classes.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
 
 class SuperLearnerRegressor(RegressorMixin, _Stack):
-    """Stack of ridge regression, nearest neighbours, a kernel machine and a forest.
+    """Stack of ridge regression, nearest neighbors, a kernel machine and a forest.
 
     Parameters
     ----------

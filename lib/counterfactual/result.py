@@ -31,7 +31,7 @@ class Estimate:
     interval : tuple of float
         Confidence interval at `level`, cut off at the least and largest possible value.  See Notes.
     influence : ndarray, shape (n,)
-        Influence values, not centred: their mean is `value`.
+        Influence values, not centered: their mean is `value`.
     p_value : float
         Two-sided, of the hypothesis that what is estimated is zero, by what the interval rests on.
     level : float

@@ -324,8 +324,8 @@ class _Loss:
         part = np.clip((gamma - before[0]) / width[0], 0.0, 1.0)
         mass, phi, _, psi, _ = before + part * width
         q = self.quantile[group]
-        # Influence values are psi - c (phi - q), psi centred, up to a constant and for upper bounds
-        # up to the sign.  In the square of the second term, the fraction is squared.
+        # Influence values are psi - c (phi - q), psi centered, up to a constant and for upper
+        # bounds up to the sign.  In the square of the second term, the fraction is squared.
         squared = before + part**2 * width
         square = squared[2] - 2 * q * squared[1] + q**2 * squared[0]
         cross = before[4] + part * width[4] - q * psi

@@ -65,7 +65,8 @@ def confidence_sequence(
     Parameters
     ----------
     influence : array_like, shape (N,)
-        Influence values, not centred (:class:`lib.counterfactual.Estimate`), *in order of arrival*.
+        Influence values, not centered (:class:`lib.counterfactual.Estimate`), *in order of
+        arrival*.
     level : float
         In (0, 1): probability with which all intervals from `start` on hold together.
     rho : float, optional

@@ -57,7 +57,7 @@ def fit_patches(images: npt.ArrayLike, *, n_filters: int = 256, seed: int = 0) -
     ----------
     Coates and Ng 2011, The Importance of Encoding Versus Training with Sparse Coding and Vector
     Quantization: random patches as filters, whitening, thresholds on both sides.  Unlike there,
-    patches are not normalised for contrast one by one, so that the responses are convolutions.
+    patches are not normalized for contrast one by one, so that the responses are convolutions.
     """
     images = np.asarray(images, dtype=np.float32)
     if min(images.shape[2:]) < PATCH:

@@ -82,7 +82,7 @@ def read_fashion_mnist(images: Path, labels: Path) -> Parsed:
 def read_cifar10(path: Path, split: str) -> Parsed:
     """One split of CIFAR-10 from ``cifar-10-binary.tar.gz``.
 
-    Each record is one byte of label and 3072 of pixels, one colour plane after the other
+    Each record is one byte of label and 3072 of pixels, one color plane after the other
     (https://www.cs.toronto.edu/~kriz/cifar.html).
     """
     batches = [f"data_batch_{number}.bin" for number in range(1, 6)]

@@ -1,4 +1,4 @@
-"""Labelled sets of small images: loaded by name, parsed once, memory-mapped afterwards.
+"""Labeled sets of small images: loaded by name, parsed once, memory-mapped afterwards.
 
 What a published file holds is kept as arrays below ``parsed/`` in the cache (``COMPANION_CACHE``),
 by the SHA-256 of the sources and the version of the parser.
@@ -43,7 +43,7 @@ class ImageSet:
     name : str
         The label to show wherever results on these images appear, e.g. ``"cifar10"``.
     images : ndarray of uint8, shape (n, height, width, channels)
-        One channel (grey) or three (red, green, blue), from 0 to 255; it may be memory-mapped.
+        One channel (gray) or three (red, green, blue), from 0 to 255; it may be memory-mapped.
     labels : ndarray of int64, shape (n,)
         Positions in ``names``.
     names : tuple of str
@@ -220,16 +220,16 @@ def load_images(name: str, split: str) -> ImageSet:
         One of
 
         ``"fashion-mnist"``
-            60,000 and 10,000 images of 28 x 28 grey pixels, 10 classes.
+            60,000 and 10,000 images of 28 x 28 gray pixels, 10 classes.
         ``"cifar10"``, ``"cifar100"``
-            50,000 and 10,000 of 32 x 32 in colour, 10 classes or the 100 fine ones.  As plain
+            50,000 and 10,000 of 32 x 32 in color, 10 classes or the 100 fine ones.  As plain
             arrays the test images of ``"cifar10"`` are ordered by class: join nothing to them by
             their position.  Arrays of ``"cifar100"`` are taken once they are accepted, since no
             SHA-256 of them is known (``examine_arrays``).
         ``"svhn"``
-            73,257 and 26,032 of 32 x 32 in colour, 10 digits.
+            73,257 and 26,032 of 32 x 32 in color, 10 digits.
         ``"gtsrb"``
-            26,640 (the 2011 competition's, as in torchvision) and 12,630 in colour, resized to
+            26,640 (the 2011 competition's, as in torchvision) and 12,630 in color, resized to
             32 x 32 by Pillow's bilinear filter, 43 classes.
         ``"gtsrb32"``
             The same signs as plain arrays: 13,069 frames, a third of the 39,209 for training,
@@ -306,7 +306,7 @@ def examine_arrays(name: str, path: Path) -> str:
     """Check without their SHA-256 that plain arrays can be CIFAR-100; say what they have.
 
     As published, 500 images of each of 100 classes for training and 100 for testing, 32 x 32 in
-    colour.  Nothing is known of the pixels, nor of the order.
+    color.  Nothing is known of the pixels, nor of the order.
     """
     if name != _SOURCES["cifar100"].arrays:
         raise ValueError(f"{name!r} names no plain arrays whose SHA-256 is unknown")

@@ -82,7 +82,7 @@ def read_sentences(path: Path) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
 def hashed_words(
     sentences: Sequence[str], components: int = 4096, norm: float = 16.0
 ) -> npt.NDArray[np.float32]:
-    """Signed counts of words and of pairs of neighbouring words, hashed into few components.
+    """Signed counts of words and of pairs of neighboring words, hashed into few components.
 
     Nothing is fitted: a vocabulary of private sentences would show who is among them.
 

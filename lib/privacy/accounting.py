@@ -1,6 +1,6 @@
 """Privacy accounting of DP-SGD: what a training costs, and the noise a budget asks for.
 
-Neighbouring data sets differ by the addition or removal of one example.  Every step takes a Poisson
+Neighboring data sets differ by the addition or removal of one example.  Every step takes a Poisson
 sample (each example independently with probability q), adds Gaussian noise of standard deviation
 sigma times the clipping norm to the sum of clipped gradients, and releases the result; all
 intermediate models may be published.  Two accountants bound the (epsilon, delta) of the composed
@@ -300,8 +300,8 @@ def find_noise_multiplier(
     steps : int
         Steps of one training, at least 1.
     releases : int
-        Number of such trainings whose results are all released and which share the budget: 5 for
-        P1's deep ensemble of five members and for its five SelectiveNets.  Their steps are
+        Number of such training runs whose results are all released and which share the budget: 5
+        for P1's deep ensemble of five members and for its five SelectiveNets.  Their steps are
         composed.
     accountant : {"rdp", "pld"}
         What certifies the budget.
@@ -400,10 +400,10 @@ def budget_table(
 ) -> list[dict[str, float]]:
     """What each of several models may spend when all of them share one budget.
 
-    Four ways to divide (epsilon, delta) among `members` trainings of `steps` steps each: one model
-    takes it all; the composed accountant (P1's way: RDP over `members` times as many steps); the
-    rule epsilon / sqrt(members) at delta / members; and basic composition, epsilon / members at
-    delta / members.
+    Four ways to divide (epsilon, delta) among `members` training runs of `steps` steps each: one
+    model takes it all; the composed accountant (P1's way: RDP over `members` times as many
+    steps); the rule epsilon / sqrt(members) at delta / members; and basic composition,
+    epsilon / members at delta / members.
 
     Parameters
     ----------

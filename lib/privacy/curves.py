@@ -15,7 +15,7 @@ from lib.privacy.losses import FINEST, loss_distributions
 from lib.privacy.renyi import History
 
 _NODES = 1024  # epsilons at which a profile is kept
-_FINENESS = 1e-3  # of a loss's variance: what discretisation may add to it
+_FINENESS = 1e-3  # of a loss's variance: what discretization may add to it
 _MOST_LOSS = 700.0  # beyond it exp() overflows: nothing is proven then
 
 

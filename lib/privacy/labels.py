@@ -1,6 +1,6 @@
-"""Label differential privacy: mechanisms that randomise labels once, and how to read their output.
+"""Label differential privacy: mechanisms that randomize labels once, and how to read their output.
 
-Inputs are public and only labels are private: neighbouring data sets differ in the label of ONE
+Inputs are public and only labels are private: neighboring data sets differ in the label of ONE
 example.  A mechanism releases a noisy vector o for every example; everything done with these
 vectors afterwards, training for any number of epochs included, is post-processing.  Because a label
 enters one vector only, the privacy of a data set is that of a single label.
@@ -72,7 +72,7 @@ class LaplaceLabels(_Mechanism):
         return _one_hot(labels, n_classes) + rng.laplace(0, self.scale, (len(labels), n_classes))
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Likelihood of each class given the noisy vectors, normalised over classes.
+        """Likelihood of each class given the noisy vectors, normalized over classes.
 
         ``p(o | y = c)`` is proportional to ``exp(-(|o_c - 1| + sum_{j != c} |o_j|) / lambda)``
         (P5, Eq. 2).  What does not depend on c cancels and leaves
@@ -159,9 +159,9 @@ class GaussianLabels(_Mechanism):
         return _one_hot(labels, n_classes) + rng.normal(0, self.sigma, (len(labels), n_classes))
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Likelihood of each class given the noisy vectors, normalised over classes.
+        """Likelihood of each class given the noisy vectors, normalized over classes.
 
-        p(o | y = c) is that of P5, Eq. 4; normalised, softmax(o_c / sigma^2) (Eq. 5).
+        p(o | y = c) is that of P5, Eq. 4; normalized, softmax(o_c / sigma^2) (Eq. 5).
 
         Parameters and result are those of :meth:`LaplaceLabels.likelihood`.
         """
@@ -180,7 +180,7 @@ class GaussianLabels(_Mechanism):
         accountant : {"exact", "rdp"}
             ``"exact"`` solves Balle and Wang 2018, Theorem 8, for epsilon:
             delta = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
-            ``"rdp"`` minimises the bound from the Renyi divergences alpha mu^2 / 2 (Mironov 2017,
+            ``"rdp"`` minimizes the bound from the Renyi divergences alpha mu^2 / 2 (Mironov 2017,
             Corollary 3) over all real orders alpha > 1, with the conversion of Canonne, Kamath and
             Steinke 2020, Proposition 12, that dp-accounting and Opacus use.
 
@@ -223,7 +223,7 @@ class GaussianLabels(_Mechanism):
 
 @dataclass(frozen=True)
 class RandomizedResponse(_Mechanism):
-    """Randomised response: the true label, or now and then another one (Warner 1965).
+    """Randomized response: the true label, or now and then another one (Warner 1965).
 
     The true one of C classes is released with probability q = e^eps / (e^eps + C - 1), each other
     one with (1 - q) / (C - 1) (P5, Section 5).
@@ -246,7 +246,7 @@ class RandomizedResponse(_Mechanism):
         return _one_hot(np.where(changed, (labels + offset) % n_classes, labels), n_classes)
 
     def likelihood(self, observed: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Likelihood of each class given the randomised labels, one-hot vectors from ``observe``.
+        """Likelihood of each class given the randomized labels, one-hot vectors from ``observe``.
 
         q for the class observed, (1 - q) / (C - 1) for the others.
 
@@ -261,7 +261,7 @@ class RandomizedResponse(_Mechanism):
         return np.where(observed == 1, same, other).astype(np.float32)
 
     def epsilon(self, delta: float = 0.0, *, n_classes: int = 2) -> float:
-        """The smallest epsilon at `delta` of releasing the randomised labels.
+        """The smallest epsilon at `delta` of releasing the randomized labels.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class RandomizedResponse(_Mechanism):
 
 
 def posterior(likelihood: npt.ArrayLike, prior: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Posterior distribution of the labels: the normalised product (P5, Eqs. 1 and 5).
+    """Posterior distribution of the labels: the normalized product (P5, Eqs. 1 and 5).
 
     Parameters
     ----------
@@ -384,9 +384,9 @@ def project_to_simplex(observed: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def rr_with_prior(
     labels: npt.ArrayLike, prior: npt.ArrayLike, epsilon: float, seed: int | np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Randomised response among the classes that a prior holds likely.
+    """Randomized response among the classes that a prior holds likely.
 
-    RRWithPrior with RRTop-k (Ghazi et al. 2021, Algorithms 2 and 1): for each example, k maximises
+    RRWithPrior with RRTop-k (Ghazi et al. 2021, Algorithms 2 and 1): for each example, k maximizes
     e^epsilon / (e^epsilon + k - 1) times the sum of the k largest priors, which is the probability
     of a right output.  A label among these k classes is kept with probability
     e^epsilon / (e^epsilon + k - 1), or else replaced by another of them, uniformly; for any other
@@ -398,7 +398,7 @@ def rr_with_prior(
         Private labels in 0, ..., C - 1.
     prior : array_like of float, shape (n, C)
         Prior of each example's label, up to a factor.  It may depend on the inputs and on outputs
-        for *other* labels, not on the labels randomised here.
+        for *other* labels, not on the labels randomized here.
     epsilon : float
         Finite, above 0: label differential privacy of each output at delta = 0.
     seed : int or numpy.random.Generator
@@ -407,7 +407,7 @@ def rr_with_prior(
     Returns
     -------
     labels : ndarray of int64, shape (n,)
-        The randomised labels.
+        The randomized labels.
     k : ndarray of int64, shape (n,)
         How many classes were in play.  They depend on the prior only.
 
@@ -417,7 +417,7 @@ def rr_with_prior(
     smallest is taken.
 
     LP-MST (their Algorithm 3) trains in stages: part t of the data (:func:`multi_stage_parts`) is
-    randomised with the model of the stages before it as the prior.  Every label is randomised
+    randomized with the model of the stages before it as the prior.  Every label is randomized
     exactly once and all else is a function of the outputs.  So a change of one label changes the
     distribution of one output by at most e^epsilon, given the earlier ones, and the later ones are
     post-processing: by parallel composition the whole training is epsilon-private, however many

@@ -1,6 +1,6 @@
 """Privacy loss distributions of subsampled Gaussian steps, by connect-the-dots.
 
-A pair of neighbouring data sets gives a pair of distributions P, Q of what is released; the loss is
+A pair of neighboring data sets gives a pair of distributions P, Q of what is released; the loss is
 log(P / Q) under P.  Each step's pair is replaced by a discrete one whose hockey-stick divergence
 ``H(e) = sup P(S) - exp(e) Q(S)`` connects the true one's values at the multiples of a mesh, and so
 is nowhere below it (Doroshenko et al. 2022, who prove that it is the tightest such pair).  Losses
@@ -73,7 +73,7 @@ class Losses:
 def mesh_for(history: History, mesh: float) -> float:
     """`mesh`, or an eighth of the smallest standard deviation of a step's loss.
 
-    Discretisation then adds less than one part in three hundred to a variance.
+    Discretization then adds less than one part in three hundred to a variance.
     """
     for q, sigma, _ in history:
         if sigma > 0.1:  # about the variance of a small loss
@@ -85,7 +85,7 @@ def mesh_for(history: History, mesh: float) -> float:
 def loss_distributions(
     history: History, mesh: float, replace: bool = False, pure: tuple[float, ...] = ()
 ) -> tuple[Losses, ...]:
-    """Distributions, no better than the true ones, for the two directions of a neighbour.
+    """Distributions, no better than the true ones, for the two directions of a neighbor.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def loss_distributions(
     mesh : float
         Taken coarser, by powers of 2, where the losses would need more than a million points.
     replace : bool
-        Neighbours differ in the content of an example; both directions are then the same.
+        Neighbors differ in the content of an example; both directions are then the same.
     pure : tuple of float
         Epsilons of purely private mechanisms, each as a randomized response, the worst of them.
 

@@ -67,7 +67,7 @@ def renyi_epsilon(mu: float, delta: float) -> float:
         renyi = order * mu * mu / 2
         return renyi - math.log1p(1 / excess) - math.log(delta * order) / excess
 
-    # Without its logarithms the bound is least at the centre; a grid around it finds the basin.
+    # Without its logarithms the bound is least at the center; a grid around it finds the basin.
     centre = math.log(math.sqrt(-2 * math.log(delta)) / mu)
     grid = np.clip(centre + np.linspace(-12, 12, 241), -700, 700)
     best = grid[int(np.argmin([bound(x) for x in grid]))]

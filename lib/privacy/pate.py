@@ -1,7 +1,7 @@
 """PATE: answers voted by teachers, and what they cost in label differential privacy.
 
 Papernot et al. 2018, "Scalable Private Learning with PATE" (ICLR), as P5 uses it: every teacher is
-trained on the labels of one shard and on all inputs, which are public.  Neighbouring data sets
+trained on the labels of one shard and on all inputs, which are public.  Neighboring data sets
 differ in one label.  That label belongs to one shard, so at most one teacher changes, and each
 query's histogram of votes changes by at most one vote that moves from one class to another.
 
@@ -18,14 +18,14 @@ Three things about these smaller numbers should not be overlooked.
    as it is: :func:`lib.privacy.publish_epsilon` adds noise scaled by its smooth sensitivity.
    ``data_independent`` costs may be published, as far as the numbers of questions and answers that
    they count may.
-2. They bound D_a(M(votes) || M(neighbour)) for every neighbour, in this direction only.  The
-   reverse divergence is bounded by the cost at the neighbour's votes.  It often exceeds the cost
+2. They bound D_a(M(votes) || M(neighbor)) for every neighbor, in this direction only.  The
+   reverse divergence is bounded by the cost at the neighbor's votes.  It often exceeds the cost
    here, even by orders of magnitude (the tests hold examples); never the data-independent one.
 3. The cost of a whole process depends on which queries were answered.  Let the queries and the
    moment to stop depend on public things and earlier answers only.  Then, for given votes, a sum of
    costs that no run can exceed is a bound (adaptive composition, Mironov 2017, Proposition 1, for
    the dearest run): all checks that might be made plus all answers, or plus the K dearest answers
-   if the process stops after K, fixed in advance.  The *realised* cost, of the answers that were
+   if the process stops after K, fixed in advance.  The *realized* cost, of the answers that were
    given, is at most that; read off afterwards it is a record of what was spent, and no theorem
    makes an (epsilon, delta) guarantee of it.  The *expected* cost, each answer weighted with its
    probability, is what Papernot et al. report.  It is no bound either, because a Renyi divergence
@@ -73,7 +73,7 @@ class PateCost:
     Attributes
     ----------
     data_dependent : float
-        From the votes.  Itself private: not to be published without sanitisation.
+        From the votes.  Itself private: not to be published without sanitization.
     data_independent : float
         From the numbers of asked and answered queries alone.
     orders : tuple of float
@@ -239,7 +239,7 @@ def likely_outcome_rdp(log_q: npt.ArrayLike, sigma: float, orders: npt.ArrayLike
 
     Papernot et al. 2018, Theorem 6.  A mechanism that is (mu, mu / sigma^2)-RDP at every order mu,
     and that with these data gives another outcome than a certain one with probability at most q,
-    has at order a < mu1 a divergence from any neighbour of at most ::
+    has at order a < mu1 a divergence from any neighbor of at most ::
 
         log((1 - q) A^(a - 1) + q B^(a - 1)) / (a - 1)
         A = (1 - q) / (1 - (q e^eps2)^(1 - 1 / mu2)),   B = e^eps1 / q^(1 / (mu1 - 1))
@@ -305,15 +305,15 @@ def pate_epsilon(
     answered: npt.ArrayLike,
     asked: npt.ArrayLike | None = None,
 ) -> PateCost:
-    """Epsilon at `delta` of the realised cost, from the votes and without them.
+    """Epsilon at `delta` of the realized cost, from the votes and without them.
 
     The total Renyi cost is converted at the best of 160 orders in (1.01, 10001] by dp-accounting's
     ``compute_epsilon``: the improved conversion of Canonne, Kamath and Steinke 2020,
     Proposition 12, which is below that of Mironov 2017, Proposition 3 (used by Papernot et al. and
     in their implementation).  The conversion holds for one direction of the divergence at a time,
-    so for these votes against any neighbour.
+    so for these votes against any neighbor.
 
-    ``data_dependent`` is a function of the private labels, not to be published without sanitisation
+    ``data_dependent`` is a function of the private labels, not to be published without sanitization
     by its smooth sensitivity, which costs more: :func:`lib.privacy.publish_epsilon`.
 
     ``data_independent`` is a guarantee if the numbers of questions and of answers could not have

@@ -65,7 +65,7 @@ def _whole(rate: float, precision: float, order: int) -> float:
 def _fractional(rate: float, sigma: float, precision: float, order: float) -> float:
     """Log of A - 1 by the trapezoidal rule.
 
-    The integrand is analytic in a strip as wide as pi sigma^2, and falls like a Gaussian centred
+    The integrand is analytic in a strip as wide as pi sigma^2, and falls like a Gaussian centered
     between 0 and the order: a rule of these steps leaves less than rounding does.
     """
     step = min(sigma / 20, sigma * sigma / 2)

@@ -81,7 +81,7 @@ def smooth_noise_rdp(beta: float, noise: float, order: float) -> float:
 
     Notes
     -----
-    Neighbours have f and f' apart by at most min(S, S'), and S / S' between e^-beta and e^beta.
+    Neighbors have f and f' apart by at most min(S, S'), and S / S' between e^-beta and e^beta.
     The divergence of two normal distributions is known (Gil, Alajaji and Linder 2013), and largest
     where S' = e^-beta S and f' is S' away.  With w = 1 - (order - 1) (e^(2 beta) - 1) it is ::
 
@@ -138,7 +138,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
     """Bounds on the local sensitivity of GNMax's Renyi cost, by query and distance.
 
     Papernot et al. 2018, Algorithms 3 to 5.  The cost (:func:`gnmax_cost`) depends on the votes by
-    q alone, and a neighbour's q lies between two functions of q.  The resulting bound rises with q
+    q alone, and a neighbor's q lies between two functions of q.  The resulting bound rises with q
     up to q1, is largest up to q0 and then falls (Proposition 13), so that the largest at a distance
     is at the q nearest to [q1, q0] that moving votes between the two most voted classes can reach.
     Proposition 13 has conditions (C5 and C6 of section B.4.2), checked on a grid.  Where they fail,
@@ -155,7 +155,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
     if not (classes > 1 and all(conditions(sigma2, classes, order))):
         return np.full((n, teachers), _independent(sigma2, order) if classes > 1 else 0.0)
     top, least = log_q0(sigma2, order), log_q1(sigma2, classes, order)
-    # From q1 a neighbour reaches q0, where the cost may jump: not to be left to rounding.
+    # From q1 a neighbor reaches q0, where the cost may jump: not to be left to rounding.
     here = _cost(np.array([least]), sigma2, order)
     down = _cost(_moved(np.array([least]), sigma2, classes, -1), sigma2, order)
     plateau = max(_independent(sigma2, order) - here[0], (here - down)[0])
@@ -178,7 +178,7 @@ def gnmax_sensitivity(votes: npt.ArrayLike, sigma2: float, order: float) -> np.n
         now[rows, 1:] = np.sort(now[rows, 1:], axis=1)[:, ::-1]
         log_q[rows] = gnmax_log_q(now[rows], sigma2)
         rows = rows[np.where(left[rows], log_q[rows] > top, log_q[rows] < least)]
-    bounds[:, -1:] = plateau  # where all disagree, a neighbour may be there one move before
+    bounds[:, -1:] = plateau  # where all disagree, a neighbor may be there one move before
     return bounds[which.ravel()]
 
 
@@ -217,7 +217,7 @@ def threshold_sensitivity_at(
 
 
 def _changes(counts, teachers: int, sigma1: float, threshold: float, order: float) -> np.ndarray:
-    """What the check's cost changes by to the larger or smaller neighbour of a largest count."""
+    """What the check's cost changes by to the larger or smaller neighbor of a largest count."""
     around = np.clip(counts[:, None] + np.array([-1, 0, 1]), 0, teachers)
     cost = threshold_rdp(around.reshape(-1, 1), sigma1, threshold, [order]).reshape(around.shape)
     local = np.abs(np.diff(cost, axis=1)).max(axis=1)
@@ -255,7 +255,7 @@ def publish_epsilon(
     votes, sigma1, sigma2, threshold, delta, asked
         As for :func:`lib.privacy.pate_epsilon`.
     answered : array_like of bool, (n_queries,), or int
-        The queries that were answered: the realised cost, with all that is said of it there.  Or
+        The queries that were answered: the realized cost, with all that is said of it there.  Or
         how many are answered at most: the cost of the dearest run, all checks and the dearest
         answers, which no run exceeds.
     seed : int or Generator
@@ -349,7 +349,7 @@ def log_q0(sigma: float, order: float) -> float:
 
 
 def log_q1(sigma: float, classes: int, order: float) -> float:
-    """Log of the least q that a neighbour may have where q0 is."""
+    """Log of the least q that a neighbor may have where q0 is."""
     return float(_moved(np.array([log_q0(sigma, order)]), sigma, classes, -1)[0])
 
 
@@ -357,7 +357,7 @@ def log_q1(sigma: float, classes: int, order: float) -> float:
 def conditions(sigma: float, classes: int, order: float) -> tuple[bool, bool]:
     """C5 and C6 of Papernot et al. 2018, section B.4.2, on a grid of q.
 
-    The cost rises with q up to q0, and what it may rise by to a neighbour rises up to q1.
+    The cost rises with q up to q0, and what it may rise by to a neighbor rises up to q1.
     """
     ends = log_q0(sigma, order), log_q1(sigma, classes, order)
     if not np.isfinite(ends).all():
@@ -387,7 +387,7 @@ def _cost(log_q: np.ndarray, sigma: float, order: float) -> np.ndarray:
 
 
 def _moved(log_q: np.ndarray, sigma: float, classes: int, side: int) -> np.ndarray:
-    """The largest (1) or least (-1) log q of a neighbour (Papernot et al. 2018, appendix B)."""
+    """The largest (1) or least (-1) log q of a neighbor (Papernot et al. 2018, appendix B)."""
     others = math.log(classes - 1)
     moved = others + log_ndtr(ndtri_exp(log_q - others) + side * math.sqrt(2) / sigma)
     return np.minimum(moved, 0)

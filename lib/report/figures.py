@@ -153,7 +153,7 @@ def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
 
 
 def _legend(ax: Axes) -> None:
-    """Above the panel, where lines are looked up before they are followed."""
+    """Above the plot, where lines are looked up before they are followed."""
     ax.figure.legend(
         *ax.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False
     )

@@ -151,7 +151,7 @@ def package_versions() -> dict[str, str]:
     Returns
     -------
     dict
-        Normalised name to version, sorted by name.
+        Normalized name to version, sorted by name.
     """
     found = _installed()
     return {name: found[name]["Version"] for name in sorted(found) if name not in _SKIPPED}
@@ -183,7 +183,7 @@ def required_versions() -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, PackageMetadata]:
-    """What all distributions say of themselves, by their normalised names."""
+    """What all distributions say of themselves, by their normalized names."""
     found = (each.metadata for each in distributions())  # each time asked, it is parsed
     return {_normal(each["Name"]): each for each in found if each["Name"]}
 

@@ -37,7 +37,7 @@ def private_threshold(
         says so: 0.1 in single precision, in whatever type it comes, is not above 0.1.  Answer by
         the same rule.
     epsilon : float
-        At least 1e-6: what the answer spends, in pure differential privacy, whether neighbours
+        At least 1e-6: what the answer spends, in pure differential privacy, whether neighbors
         differ by adding, removing or replacing one point.  Infinity is the same test without noise.
     level : float
         In (0, 1): with at least this probability, over draws of the points *and* of the noise, the

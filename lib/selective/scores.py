@@ -245,7 +245,7 @@ def conformal_set_size(probabilities: npt.ArrayLike, mass: float = 0.9) -> npt.N
 
     The size of the set that adaptive prediction sets (Romano et al. 2020) would return with the
     model's own probabilities in place of calibrated ones; the last class counts by the fraction of
-    its probability that is needed, which is what their randomisation does on average.
+    its probability that is needed, which is what their randomization does on average.
 
     Parameters
     ----------

@@ -290,8 +290,8 @@ def compare_over_seeds(
     What chance does to a training at a point enters both parts of the variance, so that the
     standard error is too large, by a factor of the square root of two at most.  Where too few
     points vary for a variance, the interval is one of bounds (:func:`estimate`), widened by
-    Student's for the trainings.  The level rests on independent trainings and points; for points
-    in clusters, compare one training of each with :func:`compare`, which takes them.
+    Student's for the training runs.  The level rests on independent training runs and points; for
+    points in clusters, compare one training of each with :func:`compare`, which takes them.
 
     Examples
     --------

@@ -17,8 +17,9 @@ SUITABLE
 
 Beyond the paper's filter: power and sample size, equivalence, adjusted margins, tests of labels
 and prediction-powered tests, sequential designs, an e-process, a :class:`Monitor`, labels of rows
-that are chosen, and a filter that uses the labels of the test data. The paper's experiments and the
-peers are in ``lib.studies.suitability``, the report on a user's own model in :mod:`lib.report`.
+that are chosen, and a filter that uses the labels of the test data. The paper's experiments and
+other methods are in ``lib.studies.suitability``, the report on a user's own model in
+:mod:`lib.report`.
 
 Examples
 --------

@@ -1,7 +1,7 @@
 """Few labels, of rows that are chosen: which to label, what they show, and when to raise an alarm.
 
-A row has an estimate f of its correctness y and is labelled with a probability pi that depends on
-f alone. Then x = f + (y - f) / pi if it is labelled, and x = f if not, has the mean of y, however
+A row has an estimate f of its correctness y and is labeled with a probability pi that depends on
+f alone. Then x = f + (y - f) / pi if it is labeled, and x = f if not, has the mean of y, however
 wrong the estimate is (prediction-powered inference), and varies least, for so many labels, if pi is
 in proportion to the root of E[(y - f)^2 | f]. No pi is below a number that is fixed beforehand, so
 that x is bounded, and everything here rests on betting on bounded observations: it holds for any
@@ -36,14 +36,14 @@ def labelling_probabilities(
     strata: int = 10,
     floor: float = 0.5,
 ) -> Floats:
-    """Probabilities with which rows are to be labelled, higher where correctness is in doubt.
+    """Probabilities with which rows are to be labeled, higher where correctness is in doubt.
 
     Parameters
     ----------
     estimated : array_like, shape (n,)
         Estimated correctness f of the rows, in [0, 1].
     rate : float
-        In (0, 1]: fraction of rows like the reference that are labelled on average.
+        In (0, 1]: fraction of rows like the reference that are labeled on average.
     reference : array_like, shape (m,)
         Estimated correctness of other data, such as the test data; at least two.
     reference_correct : array_like of bool, shape (m,), optional
@@ -101,7 +101,7 @@ def active_accuracy(
         Estimated correctness f, in [0, 1], of rows that are independent of each other, in any
         order.
     chosen : array_like of bool, shape (n,)
-        Which rows are labelled: each by itself with its ``probability``.
+        Which rows are labeled: each by itself with its ``probability``.
     correct : array_like of bool, shape (k,)
         Correctness of the chosen rows, in their order.
     probability : array_like, shape (n,)
@@ -120,10 +120,10 @@ def active_accuracy(
 
     Notes
     -----
-    What the level rests on: that rows are independent and labelled with their probabilities, for
+    What the level rests on: that rows are independent and labeled with their probabilities, for
     any number of rows and labels; the interval is by betting, not by a normal limit. Rows are a
     set, whose order changes nothing: what counts is the capital at the end, as its mean over four
-    random orders. Simulated for 20 to 600 rows, accuracies of 0.5 to 0.999, all rows labelled or a
+    random orders. Simulated for 20 to 600 rows, accuracies of 0.5 to 0.999, all rows labeled or a
     fifth to a third of them, and levels of 0.05 and 0.25: each end missed in at most half as many
     samples as it may. The interval is some 15% wider than by the largest capital on the way in one
     fixed order, which missed in up to twice as many as it may and more.
@@ -205,7 +205,7 @@ class ActiveMonitor:
     least_accuracy : float
         In (0, 1): the accuracy that is still suitable, such as the test data's less a margin.
     least_probability : float
-        In (0, 1]: with no smaller probability is any row labelled.
+        In (0, 1]: with no smaller probability is any row labeled.
     run_length : float
         At least 10.
     alpha : float

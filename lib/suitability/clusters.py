@@ -77,7 +77,7 @@ def inflation(
 ) -> float:
     """How much larger clusters make the variance of g' theta than the model says, at least 1.
 
-    theta minimises a penalised loss with this Hessian, of rows with these residuals and weights.
+    theta minimizes a penalized loss with this Hessian, of rows with these residuals and weights.
     The variance is that of the jackknife that leaves out one cluster at a time, by one Newton step
     each (CR3): with few clusters it errs on the large side.
     """

@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 class CorrectnessEstimator:
     """Estimate the probability that a prediction is correct, from its signals.
 
-    Signals are standardised; for each of five stratified splits a
+    Signals are standardized; for each of five stratified splits a
     logistic regression with the penalty ``0.5 |w|^2`` is fitted to four fifths and
     Platt's sigmoid to its decision values on the last fifth. The estimate is the mean
     of the five calibrated probabilities.
@@ -142,7 +142,7 @@ class CorrectnessEstimator:
 def own_order(z: Array, correct: npt.NDArray[np.bool_], seed: int) -> npt.NDArray[np.int64]:
     """A random order of rows that hangs on what is in them and on the seed alone.
 
-    They are sorted, then permuted. What they are sorted by first, a sum of the standardised signals
+    They are sorted, then permuted. What they are sorted by first, a sum of the standardized signals
     weighted by their correlation with correctness, is the same for columns in another order or of
     another sign or scale; but for ties it settles the order.
     """
@@ -216,7 +216,7 @@ def standardiser(x: Array, name: str = "signals") -> tuple[Array, Array, npt.NDA
 def mean_sigmoid(x: Array, weights: Array, bias: Array) -> Array:
     """Mean of the calibrated probabilities of the splits of m estimators, shape (m, n).
 
-    Signals are relative to their common centre; slopes, shape (n_signals, 5 m), are side by side.
+    Signals are relative to their common center; slopes, shape (n_signals, 5 m), are side by side.
     """
     mean = np.empty((len(bias) // N_SPLITS, len(x)))
     # In blocks that stay in the cache.
@@ -291,7 +291,7 @@ def _newton(
     tolerance: float = 1e-6,
     products: Array | None = None,
 ) -> Array:
-    """Minimise m penalised logistic losses, with row weights of shape (m, n).
+    """Minimize m penalized logistic losses, with row weights of shape (m, n).
 
     The design, (n, d) or (m, n, d), and the probabilities to be met may be shared, as may the
     start. The tolerance is that of the last step, as the largest change of a linear predictor:

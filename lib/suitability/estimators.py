@@ -105,7 +105,7 @@ def make_estimator(
 ) -> BaseEstimator:
     """Make a correctness estimator, as :class:`~lib.suitability.SuitabilityFilter` takes it.
 
-    Signals are standardised; calibration is by cross-fitting: for each of the stratified
+    Signals are standardized; calibration is by cross-fitting: for each of the stratified
     ``splits``, the model is fitted to the others and its calibration to the one held out, and
     the probabilities of all are averaged. The models have scikit-learn's default settings,
     as in the authors' code, except that

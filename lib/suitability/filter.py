@@ -1,4 +1,4 @@
-"""The suitability filter: fit on labelled source data, decide about unlabelled user data."""
+"""The suitability filter: fit on labeled source data, decide about unlabeled user data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -117,7 +117,7 @@ class SuitabilityFilter:
 
     Notes
     -----
-    *The fitted test.* One logistic regression on the standardised signals, with next to no
+    *The fitted test.* One logistic regression on the standardized signals, with next to no
     penalty, for shrunken slopes understate drops. The variance of the difference d of the two mean
     estimates is var(estimates) / n of each sample plus g' H^-1 g, with g the gradient of d and H
     the Hessian of the loss. As in a score test, it is taken at the nearest coefficients with d = m,
@@ -171,7 +171,7 @@ class SuitabilityFilter:
         self._signals: FittedSignals
 
     def fit(self, signals: Any, correct: Any, clusters: Any = None) -> Self:
-        """Fit the correctness estimator on D_sf, labelled source data held out for this.
+        """Fit the correctness estimator on D_sf, labeled source data held out for this.
 
         Parameters
         ----------
@@ -398,7 +398,7 @@ class Logistic:
         self._residual, self._weight = y - p, p * (1 - p)
 
     def design(self, x: Array) -> Array:
-        """Standardised signals and, last, a column of ones."""
+        """Standardized signals and, last, a column of ones."""
         return np.column_stack([(x - self._center) / self._scale, np.ones(len(x))])
 
     def predict(self, x: Array) -> Array:

@@ -10,8 +10,8 @@ most m, and differ in what it is compared with:
     the accuracy of the source distribution (Corollary 4.4). The test data are a random sample, and
     so are their accuracy and offset.
 ``"sample"``
-    the accuracy of the test data at hand (Definition 3.1), which are labelled: it is a known
-    number, and so is their offset. Random are the user data and their labelled sample alone.
+    the accuracy of the test data at hand (Definition 3.1), which are labeled: it is a known
+    number, and so is their offset. Random are the user data and their labeled sample alone.
 
 What is valid for the first question is valid for the second too, and wider.
 """
@@ -47,7 +47,7 @@ _ENDS = 8
 
 @dataclass(frozen=True)
 class Offset:
-    """Estimated minus true accuracy of a labelled sample.
+    """Estimated minus true accuracy of a labeled sample.
 
     Attributes
     ----------
@@ -113,8 +113,8 @@ class PredictionPowered:
     stderr : float
         Of the difference of the two accuracies.
     test_accuracy, user_accuracy : float
-        The latter is the labelled sample's accuracy plus ``tuning`` times what the mean estimate of
-        the unlabelled data is above that of the labelled.
+        The latter is the labeled sample's accuracy plus ``tuning`` times what the mean estimate of
+        the unlabeled data is above that of the labeled.
     tuning : float
         lambda in [0, 1], by how much the estimates count.
     betting_p_value, betting_against : float
@@ -219,7 +219,7 @@ def adjusted_margin(
     level: float = 0.025,
     reference: str = "distribution",
 ) -> AdjustedMargin:
-    """Margin for the estimates, from labelled samples, with what is uncertain about it.
+    """Margin for the estimates, from labeled samples, with what is uncertain about it.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def adjusted_margin(
     test_estimated, test_correct : array_like, shape (n_test,)
         Estimated correctness in [0, 1] and correctness of the test data, at least two.
     user_estimated, user_correct : array_like, shape (n,)
-        The same of the user's small labelled sample.
+        The same of the user's small labeled sample.
     level : float
         In (0, 0.5): error probability of each end of the interval.
     reference : {"distribution", "sample"}
@@ -243,7 +243,7 @@ def adjusted_margin(
     Notes
     -----
     *Plug-in.* A filter with the margin ``value`` does not keep its false positive rate. If its
-    test data are the labelled ones, their estimates cancel: it decides by
+    test data are the labeled ones, their estimates cancel: it decides by
 
         accuracy of the test data - (mean user estimate - Delta_u) - m,
 
@@ -255,7 +255,7 @@ def adjusted_margin(
     *Bound.* A filter with the margin ``bound`` at alpha - level keeps alpha. Let m* be the true m'.
     Whoever is found suitable with a bound below m* would be so with m*, as the p-value falls with
     the margin. So an error needs a bound above m*, of probability ``level``, or an error with m*
-    at alpha - level. The sum of the two needs no independence: the labelled samples may be part of
+    at alpha - level. The sum of the two needs no independence: the labeled samples may be part of
     what the filter is given. (With ``reference="sample"`` the mean of the test estimates is a
     known number; the filter still counts its variance, and errs on the safe side.) What ``level``
     rests on, where errors are few: see :func:`calibration_offset`.
@@ -304,8 +304,8 @@ def prediction_powered_test(
 ) -> PredictionPowered:
     """Test H0: acc_test - acc_user > m with few labels and many estimates of the user data.
 
-    The user data's accuracy is estimated by that of the n labelled samples plus lambda times what
-    the mean estimate of the N unlabelled ones is above that of the labelled: unbiased for a fixed
+    The user data's accuracy is estimated by that of the n labeled samples plus lambda times what
+    the mean estimate of the N unlabeled ones is above that of the labeled: unbiased for a fixed
     lambda, however wrong the estimator is. Its variance is lambda^2 var(estimate) / N +
     var(correct - lambda estimate) / n; PPI++ takes the lambda in [0, 1] that makes it smallest,
     which for many labels is no larger than that of the labels alone.
@@ -315,9 +315,9 @@ def prediction_powered_test(
     test_correct : array_like of bool, shape (n_test,)
         Whether the predictions on the test data were correct, at least two.
     user_estimated : array_like, shape (N,)
-        Estimated correctness of the unlabelled user data, in [0, 1], at least two.
+        Estimated correctness of the unlabeled user data, in [0, 1], at least two.
     labelled_estimated, labelled_correct : array_like, shape (n,)
-        Of the labelled user samples, at least two, which are not among the N.
+        Of the labeled user samples, at least two, which are not among the N.
     margin : float
         m in (-1, 1), the largest acceptable drop in accuracy.
     reference : {"distribution", "sample"}
@@ -331,7 +331,7 @@ def prediction_powered_test(
     Returns
     -------
     PredictionPowered
-        Rows must be independent of each other, labelled ones drawn at random.
+        Rows must be independent of each other, labeled ones drawn at random.
         The t-test, with Satterthwaite's degrees of freedom, is approximate, and it decides nothing
         in :func:`lib.report.suitability_report`. The two other pairs of p-values hold their level
         for any number of labels.
@@ -345,8 +345,8 @@ def prediction_powered_test(
     nothing, at most 5.9% err at a level of 5%. With 100 user labels and an accuracy of 0.8 its
     power at a margin of 0.1 is 65% instead of 72%.
 
-    Betting: each labelled sample makes a difference of its own, of correct - lambda estimate, plus
-    lambda times the mean of N // n unlabelled estimates, less the mean of n_test // n test labels;
+    Betting: each labeled sample makes a difference of its own, of correct - lambda estimate, plus
+    lambda times the mean of N // n unlabeled estimates, less the mean of n_test // n test labels;
     lambda is PPI++'s for the samples before. The differences lie in [-2, 2], and given those before
     each has the mean acc_user - acc_test: the bets of :class:`lib.suitability.EProcess` are against
     a mean of at most -m. Samples are sets, whose order changes nothing: they are sorted and drawn
@@ -431,7 +431,7 @@ def _in_orders(
 
 
 def _differences(test: Array, user: Array, labelled: Array, tuning: float | None) -> Array:
-    """Of user and test accuracy, one for each labelled sample, in [-2, 2]."""
+    """Of user and test accuracy, one for each labeled sample, in [-2, 2]."""
     estimated, correct = labelled
     n = min(len(correct), len(test))
     estimated, correct = estimated[:n], correct[:n]
@@ -458,7 +458,7 @@ def _differences(test: Array, user: Array, labelled: Array, tuning: float | None
 
 
 def labels_needed(sd_difference: float, half_width: float, level: float = 0.025) -> int:
-    """Count the labelled user samples that measure the offset to within a half-width.
+    """Count the labeled user samples that measure the offset to within a half-width.
 
     Parameters
     ----------

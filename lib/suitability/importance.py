@@ -40,7 +40,7 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
         One row per signal, by falling F: ``signal``, ``f``, ``p_value``, ``log10_p`` (exact
         where ``p_value`` is too small for a float and therefore 0), ``coefficient`` (in
         log-odds per standard deviation, of the logistic regression with penalty 0.5 abs(w)^2
-        on all standardised signals) and ``sign`` (of that: -1, 0 or 1). A constant signal has
+        on all standardized signals) and ``sign`` (of that: -1, 0 or 1). A constant signal has
         no F: it is NaN, and last.
 
     References
@@ -80,7 +80,7 @@ def anova_table(signals: Any, correct: Any) -> pd.DataFrame:
 def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.DataFrame, float]:
     """Attribute the log-odds of correctness to the signals, by SHAP values.
 
-    The model is the logistic regression with penalty 0.5 abs(w)^2 on standardised signals,
+    The model is the logistic regression with penalty 0.5 abs(w)^2 on standardized signals,
     without calibration. The values are ``shap.LinearExplainer``'s against all the fitted data,
     taking the signals one by one (interventional): coefficient times (value - mean).
     Correlated signals with opposite coefficients therefore have large values that cancel.
@@ -132,7 +132,7 @@ def shap_values(fit_signals: Any, fit_correct: Any, signals: Any) -> tuple[pd.Da
 def _regression(
     name: str, table: pd.DataFrame, correct: npt.NDArray[np.bool_]
 ) -> tuple[Array, Array, Array, Array, float]:
-    """Standardised signals, their means and scales; coefficients and intercept."""
+    """Standardized signals, their means and scales; coefficients and intercept."""
     x = table.to_numpy()
     mean, scale, constant = standardiser(x, name)
     # The rounding error that is left of a constant column is no signal.

@@ -42,7 +42,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LabelsTest:
-    """What labelled test and user data say of the drop in accuracy.
+    """What labeled test and user data say of the drop in accuracy.
 
     Attributes
     ----------
@@ -375,14 +375,14 @@ def labels_for_power(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> int:
-    """Count the labelled user samples with which :func:`labels_test` shows SUITABLE.
+    """Count the labeled user samples with which :func:`labels_test` shows SUITABLE.
 
     Parameters
     ----------
     test_accuracy : float
         In (0, 1).
     n_test : int
-        Labelled test samples, at least 2.
+        Labeled test samples, at least 2.
     margin, drop : float
         m in (-1, 1) and the true drop in accuracy, which leaves the user's in [0, 1].
     alpha, power : float

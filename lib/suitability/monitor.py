@@ -103,7 +103,7 @@ class Monitor:
         Estimated correctness of the test data, in [0, 1], at least two independent ones: a set,
         whose order changes nothing.
     reference_correct : array_like of bool, shape (m,), optional
-        Correctness of labelled test data, at least two: needed to take labels of user data.
+        Correctness of labeled test data, at least two: needed to take labels of user data.
     margin : float
         m in (-1, 1), the largest acceptable drop.
     run_length : float

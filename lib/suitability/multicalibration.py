@@ -73,7 +73,7 @@ class Multicalibrator:
         self.tolerance, self.z = float(tolerance), float(z)
 
     def fit(self, estimates: Any, correct: Any, groups: Any) -> Self:
-        """Fit to labelled rows that the estimator has not seen.
+        """Fit to labeled rows that the estimator has not seen.
 
         Parameters
         ----------

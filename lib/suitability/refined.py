@@ -2,7 +2,7 @@
 
 Definition 3.1 compares the user's accuracy with the accuracy *on the test data*, whose labels
 the provider has. The paper's filter estimates that known number, with the error of an estimate;
-:class:`RefinedFilter` fits one logistic regression to all labelled source data, those of the test
+:class:`RefinedFilter` fits one logistic regression to all labeled source data, those of the test
 included (which section 4.2 of the paper advises against, as the test accuracy is estimated there),
 and compares with the known accuracy.
 """
@@ -33,13 +33,13 @@ class RefinedFilter:
     Attributes
     ----------
     coefficients : ndarray, shape (n_signals + 1,)
-        Of the standardised signals, then the intercept.
+        Of the standardized signals, then the intercept.
 
     Notes
     -----
-    One logistic regression, penalty ``0.5 |w|^2``, on all labelled source data, those of the test
+    One logistic regression, penalty ``0.5 |w|^2``, on all labeled source data, those of the test
     included; its intercept makes the mean estimate right there without Platt's sigmoid. The
-    variance of the difference between estimated and realised user accuracy has two parts:
+    variance of the difference between estimated and realized user accuracy has two parts:
     mean c(1 - c) / n_user for the user's labels, and g' H^-1 g for the coefficients, where g is the
     gradient of the mean estimate and H the Hessian of the loss. :meth:`decide` takes it at the
     nearest coefficients with a drop of the margin, two standard errors away at most, if it is
@@ -65,7 +65,7 @@ class RefinedFilter:
         self.alpha = as_number("alpha", alpha, 0, 1)
 
     def fit(self, signals: Any, correct: Any, clusters: Any = None) -> Self:
-        """Fit to all labelled source data.
+        """Fit to all labeled source data.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class RefinedFilter:
         Returns
         -------
         accuracy, error : float
-            The realised accuracy is within about two such errors if the logistic model holds.
+            The realized accuracy is within about two such errors if the logistic model holds.
         """
         if not hasattr(self, "coefficients"):
             raise RuntimeError("the filter must be fitted before it can estimate or decide")

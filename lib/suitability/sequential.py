@@ -24,7 +24,7 @@ from lib.suitability.noninferiority import as_sample
 
 Floats = npt.NDArray[np.float64]
 
-# Quadrature: Gauss and Legendre's points per panel of four standard deviations of the narrower
+# Quadrature: Gauss and Legendre's points per interval of four standard deviations of the narrower
 # of the two transitions at a look; what lies 8.5 standard deviations off is left out.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _PANEL, _REACH, _CHUNK = 4.0, 8.5, 512
@@ -454,7 +454,7 @@ def _refuted(
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         gained = capital(np.log1p(np.minimum(bet, _MAX_BET / middle) * (y - middle)))
-        # Falls as the hypothesised mean rises, so those refuted are all below one value.
+        # Falls as the hypothesized mean rises, so those refuted are all below one value.
         refuted = gained >= -math.log(needed)
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return 1 - low.reshape(len(y))

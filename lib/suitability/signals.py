@@ -58,7 +58,7 @@ def register_signal(
     finite number per row.
 
     A signal is a function of one row: its value for a row must not depend on which other rows
-    are there (no ranks, no standardisation within the batch), or test and user data would be
+    are there (no ranks, no standardization within the batch), or test and user data would be
     measured by different yardsticks. This cannot be checked here.
 
     Parameters
@@ -277,7 +277,7 @@ def signals(logits: Any, extra: Iterable[str] = (), **inputs: Any) -> pd.DataFra
     Notes
     -----
     A linear head with an L2 penalty has logits that sum to zero: their computed mean is rounding
-    error, which a standardisation would blow up to a signal like any other.  A mean is therefore
+    error, which a standardization would blow up to a signal like any other.  A mean is therefore
     given as 0 where rounding explains it: within 100 machine epsilons times the largest logit (of
     single precision if its numbers hold the row, else of double), or within half a unit in the last
     place times the mean size, for rows that half precision or bfloat16 holds.  For the same reason

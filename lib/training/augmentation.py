@@ -3,7 +3,7 @@
 Weakly augmented images are shifted by up to an eighth of their sides, at least a pixel.  Digits are
 never mirrored and have black around them; photos are mirrored left to right with probability 1/2
 and continue as their own reflection.  Strongly augmented ones are distorted as well, change their
-light (contrast about the image's mean), and lose a square, black or grey, centred anywhere.
+light (contrast about the image's mean), and lose a square, black or gray, centered anywhere.
 """
 
 import math

@@ -75,10 +75,10 @@ class TrainingConfig:
         What finds the noise multiplier.
     batch_size : int
         *Expected* batch size; the sampling probability is this over the number of examples.
-        Gradients are divided by it, not by the realised size, which is private.
+        Gradients are divided by it, not by the realized size, which is private.
     sample_rate : float, optional
         Probability of each example in each step, in (0, 1]; `batch_size` over the number of
-        examples if not given.  Where neighbouring data sets differ in size, as in an audit, give it
+        examples if not given.  Where neighboring data sets differ in size, as in an audit, give it
         (and `delta`): the mechanism must not depend on that number.
     steps : int
         Number of updates.
@@ -231,9 +231,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Labelled examples, of which some rows are trained on.
+    """Labeled examples, of which some rows are trained on.
 
-    Several trainings on different subsets, or with some labels changed, share one array of inputs.
+    Several training runs on different subsets, or with some labels changed, share one array of
+    inputs.
 
     Attributes
     ----------

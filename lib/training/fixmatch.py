@@ -1,4 +1,4 @@
-"""FixMatch for many small models at once: each has a few labelled rows, all share the images.
+"""FixMatch for many small models at once: each has a few labeled rows, all share the images.
 
 PATE-FM (P5) trains its teachers and its student so.  A model labels weakly augmented images
 itself; where it is confident, it must answer the same for a strongly augmented copy (Sohn et al.
@@ -54,9 +54,9 @@ class FixMatch:
     steps : int
         Number of updates.
     labelled_batch : int
-        Labelled examples in a step.
+        Labeled examples in a step.
     unlabelled_ratio : int
-        Unlabelled examples in a step for each labelled one (mu).
+        Unlabeled examples in a step for each labeled one (mu).
     threshold : float
         A weakly augmented example gets a pseudo-label if its largest probability is at least this.
     unlabelled_weight : float
@@ -125,7 +125,7 @@ class FixMatch:
 
     @property
     def unlabelled_batch(self) -> int:
-        """Unlabelled examples in a step."""
+        """Unlabeled examples in a step."""
         return self.labelled_batch * self.unlabelled_ratio
 
     def learning_rates(self) -> npt.NDArray[np.float64]:
@@ -153,7 +153,7 @@ class FixMatchResult:
     seconds : float
         Duration; of the whole group divided by its size where many were trained together.
     pseudo_share : float
-        Fraction of the unlabelled examples that got a pseudo-label in the last tenth of the steps.
+        Fraction of the unlabeled examples that got a pseudo-label in the last tenth of the steps.
     """
 
     config: FixMatch
@@ -173,7 +173,7 @@ def train_fixmatch(
     *,
     checkpoint: Checkpoint | None = None,
 ) -> list[FixMatchResult]:
-    """Train many models by FixMatch, each with its own labelled rows.
+    """Train many models by FixMatch, each with its own labeled rows.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def train_fixmatch(
     labels : array_like of int, shape (n,)
         Classes.  A model reads those of its own rows alone.
     rows : sequence of array_like of int
-        For each model its labelled rows, at least one.
+        For each model its labeled rows, at least one.
     unlabelled : array_like of int
         Rows whose images are used without labels, by all models.
     evaluation : array_like of float32, shape (m, channels, height, width)
@@ -333,9 +333,9 @@ class _Shared:
     def batch(
         self, config: FixMatch, rows: torch.Tensor, draws: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step's images (models, labelled + 2 unlabelled, c, h, w), labels of the first ones.
+        """One step's images (models, labeled + 2 unlabeled, c, h, w), labels of the first ones.
 
-        From rows (models, labelled + unlabelled) and uniform numbers (models, numbers): labelled
+        From rows (models, labeled + unlabeled) and uniform numbers (models, numbers): labeled
         images, strongly augmented ones and, in the same order, weakly augmented ones.
         """
         models, total = rows.shape

@@ -9,9 +9,9 @@ import torch
 def _residual(
     config: Any, logits: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Derivative of the loss by the logits of labelled and strong images, and the mask.
+    """Derivative of the loss by the logits of labeled and strong images, and the mask.
 
-    The loss is the mean cross-entropy of the labelled images plus `unlabelled_weight` times the
+    The loss is the mean cross-entropy of the labeled images plus `unlabelled_weight` times the
     mean, over all strong images, of mask times cross-entropy.
     """
     labelled, unlabelled = config.labelled_batch, config.unlabelled_batch

@@ -1,4 +1,4 @@
-"""Trainings as jobs for :mod:`lib.runs`: stored once, resumed, spread over workers."""
+"""Training runs as jobs for :mod:`lib.runs`: stored once, resumed, spread over workers."""
 
 import hashlib
 import math
@@ -76,7 +76,7 @@ class DataSpec:
         A name that :func:`lib.data.load_images` knows, or ``"sst2"``.
     features : {"pixels", "images", "patches", "network", "tokens", "words"}
         Flat pixels; images of shape (channels, height, width); responses to 256 whitened patches
-        of the public images, averaged over 2 x 2 cells and standardised per example; or the last
+        of the public images, averaged over 2 x 2 cells and standardized per example; or the last
         hidden layer of a small CNN that the public images trained; or, of texts, RoBERTa's token
         numbers, or hashed words (:func:`lib.data.hashed_words`).
     train, test, validation, public : int

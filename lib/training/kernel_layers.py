@@ -49,7 +49,7 @@ class Work(NamedTuple):
 
 _GUARD = clipping.GUARD
 
-# Reordering of sums is allowed (it is what vectorises them); assuming away NaN and infinity is not,
+# Reordering of sums is allowed (it is what vectorizes them); assuming away NaN and infinity is not,
 # for diverged models must show as such.
 _MATH = {"reassoc", "contract", "arcp", "nsz"}
 

@@ -1,4 +1,4 @@
-"""Trainings with label differential privacy as jobs for :mod:`lib.runs`."""
+"""Training runs with label differential privacy as jobs for :mod:`lib.runs`."""
 
 import math
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class LabelChange(Protocol):
 
 @dataclass(frozen=True)
 class LabelTrainings(OnData):
-    """Models trained on labels that a mechanism has randomised once.
+    """Models trained on labels that a mechanism has randomized once.
 
     Attributes
     ----------
@@ -59,16 +59,16 @@ class LabelTrainings(OnData):
     data : DataSpec
         The points.
     mechanism : LaplaceLabels, GaussianLabels, RandomizedResponse or None
-        What randomises the labels; None is training on the labels as they are.
+        What randomizes the labels; None is training on the labels as they are.
     changes : tuple of LabelChange
         One a model: what happens to the labels before.
     reading : {"posterior", "projection", "labels"}
         What the observations are trained on as: likelihoods for the posterior with the model's own
         prediction as prior (ALIBI, AGIBI; P5, Algorithm 3); the nearest distributions (P5,
-        Algorithm 4); or, for randomised response, plain labels.
+        Algorithm 4); or, for randomized response, plain labels.
     stages : int
-        Above 1: LP-MST of Ghazi et al. 2021 (randomised response, read as labels).  Stage t
-        randomises its part of the labels with the model of the stages before as prior.
+        Above 1: LP-MST of Ghazi et al. 2021 (randomized response, read as labels).  Stage t
+        randomizes its part of the labels with the model of the stages before as prior.
     seed : int
         Of the noise on the labels and of the stages' parts.
 
@@ -107,7 +107,7 @@ class LabelTrainings(OnData):
             )
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
-        """Randomise the labels of each model, train all models at once."""
+        """Randomize the labels of each model, train all models at once."""
         loaded = self.data.load()
         data, n = loaded.training, len(loaded.training.inputs)
         truth = np.asarray(data.targets)
@@ -194,7 +194,7 @@ class LabelTrainings(OnData):
 
 @dataclass(frozen=True)
 class Teachers(OnData):
-    """PATE-FM's teachers as a job: FixMatch on disjoint labelled shards, with all images.
+    """PATE-FM's teachers as a job: FixMatch on disjoint labeled shards, with all images.
 
     Attributes
     ----------

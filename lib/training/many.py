@@ -72,7 +72,7 @@ def train_many(
     Parameters
     ----------
     configs : sequence of TrainingConfig
-        One a model: they may differ in everything.  Trainings with the same seed draw the same
+        One a model: they may differ in everything.  Training runs with the same seed draw the same
         noise.  It cancels in the difference of two private models, so that no accountant covers
         their joint release; and equal configurations on different data give dependent results,
         which spoils an audit.  Both are refused.

@@ -1,6 +1,6 @@
 """Architectures for private training: no layer lets one example's output depend on another's.
 
-Batch normalisation would, so every normalisation here is by groups of channels within an example
+Batch normalization would, so every normalization here is by groups of channels within an example
 (Wu and He 2018); P1 and P5 need the same replacement for their ResNets.
 """
 
@@ -32,7 +32,7 @@ class ModelSpec:
     name : str
         ``"linear"``: softmax regression.  ``"mlp"``: a multi-layer network (MLP).
         ``"small_cnn"``: the two-layer tanh network that Papernot et al. (2021) and Tramèr and Boneh
-        (2021) use on small grey images, about 26 thousand parameters there; ``"medium_cnn"`` has
+        (2021) use on small gray images, about 26 thousand parameters there; ``"medium_cnn"`` has
         twice its filters and units, about 101 thousand.  ``"p3_cnn"``: three convolutions and a
         dense layer with tanh, max and average pooling, as in the authors' public code
         (microsoft/responsible-ai-toolbox-privacy, experiments/models/cnn.py): 973,962 parameters
@@ -121,7 +121,7 @@ def build_model(spec: ModelSpec, seed: int) -> nn.Module:
     spec : ModelSpec
         The architecture.
     seed : int
-        Of PyTorch's default initialisation, from 0 to 2**64 - 1; the global generator is put back
+        Of PyTorch's default initialization, from 0 to 2**64 - 1; the global generator is put back
         as it was.
 
     Returns

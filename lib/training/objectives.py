@@ -25,7 +25,7 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy with entropy regularisation: l_i = -log p_i(y_i) + entropy * H(p_i).
+    """Cross-entropy with entropy regularization: l_i = -log p_i(y_i) + entropy * H(p_i).
 
     Targets are classes, or distributions over classes (label-DP targets).  Each loss depends on
     its own example alone.
@@ -33,7 +33,7 @@ class CrossEntropy:
     Attributes
     ----------
     entropy : float
-        Weight of the entropy of the prediction, which is *minimised*, after Feng et al. (2023);
+        Weight of the entropy of the prediction, which is *minimized*, after Feng et al. (2023);
         P1, appendix B.1, has 0.01.
     """
 
@@ -59,7 +59,7 @@ class CrossEntropy:
 class PosteriorTargets:
     """Cross-entropy with the posterior of the true label as target (ALIBI's and AGIBI's loss).
 
-    Targets are likelihoods of the classes given a noisy observation of the label, normalised:
+    Targets are likelihoods of the classes given a noisy observation of the label, normalized:
     L_i(c) = p(o_i | y = c) / sum_k p(o_i | y = k).  The model's own prediction p_i is the prior:
 
         t_i(c) = L_i(c) p_i(c) / sum_k L_i(k) p_i(k),        l_i = -sum_c t_i(c) log p_i(c),
@@ -267,7 +267,7 @@ class SelectiveNet:
     of the batch loss.  Sums released with noise multipliers s and t from one Poisson sample cost as
     much as one with (s^-2 + t^-2)^(-1/2) (Andrew et al. 2021, Theorem 1), for which
     :func:`lib.training.plan` makes room in the budget.  Training without privacy uses the
-    statistics of the realised batch without noise, bounded in the same way: losses above
+    statistics of the realized batch without noise, bounded in the same way: losses above
     `loss_bound` enter them as that.
     """
 

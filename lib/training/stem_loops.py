@@ -15,7 +15,7 @@ and as high as the image with its padding::
 
 A patch, here of 3 x 3, is then one piece of memory: that of output (i, j) begins `i * stride` lines
 down strip j, as :func:`_starts` has it.  So the convolution is a row of scalar products, and
-neighbours in a strip share their lines: u is 3 times the image, and not 9 times.
+neighbors in a strip share their lines: u is 3 times the image, and not 9 times.
 """
 
 from typing import Any, NamedTuple
@@ -168,7 +168,7 @@ def _place(code, g):
 def _pool(z, g, best, out, codes):
     """Largest of each window, and its number there; of equal ones the first, NaN before all.
 
-    Three places of the window in one long loop without branches, which is vectorised.
+    Three places of the window in one long loop without branches, which is vectorized.
     """
     dense = g.pool_stride == 1  # then the windows of a row are one long piece of memory
     pieces = 1 if dense else g.pooled_wide

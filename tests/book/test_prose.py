@@ -97,7 +97,10 @@ def words_said(code: str) -> Iterator[str]:
 
 
 def avoided_in(code: str) -> set[str]:
-    text = "\n".join(words_said(code))
+    return words_avoided("\n".join(words_said(code)))
+
+
+def words_avoided(text: str) -> set[str]:
     found = (m.group() for p in AVOIDED for m in re.finditer(rf"\b(?:{p})\b", text, re.IGNORECASE))
     return {each.lower() for each in found} | {*not_american(text)}
 
@@ -110,6 +113,31 @@ def test_what_lib_says_is_in_the_books_words():
     assert {
         name: bad for name, words in found.items() if (bad := words - MEANT.get(name, set()))
     } == {}
+
+
+#: What is no prose of a docstring: examples, names of parameters and of code.
+NAMES = re.compile(r"^ *(?:>>>|\.\.\.).*|^ *[\w, ]+ : .*|``.+?``|`[^`]+`", re.MULTILINE)
+
+
+def documented(code: str) -> str:
+    """The docstrings of a module, without what names something."""
+    nodes = ast.walk(ast.parse(code))
+    has = (n for n in nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef))
+    return NAMES.sub("", "\n".join(ast.get_docstring(n) or "" for n in has))
+
+
+def test_docstrings_are_in_the_books_words():
+    """Those of the reference, and all others."""
+    modules = {p.relative_to(ROOT / "lib").as_posix(): p for p in (ROOT / "lib").rglob("*.py")}
+    texts = {name: documented(path.read_text("utf-8")) for name, path in modules.items()}
+    found = {name: words_avoided(text) for name, text in texts.items()}
+    assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_docstrings_name_what_they_name():
+    doc = "centre : float\\n    Of `labelled` rows.\\n    >>> grey()\\n    As ``colour`` is."
+    assert words_avoided(documented(f'def f():\n    """{doc}"""\n')) == set()
+    assert words_avoided(documented('def f():\n    """Labelled."""\n')) == {"labelled"}
 
 
 def test_words_of_code_are_its_strings():

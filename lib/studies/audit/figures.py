@@ -133,7 +133,7 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
 
 
 def plot_width_grid(table: pd.DataFrame) -> Figure:
-    """Draw interval widths over a grid of error rates, a panel a method: P3, Figure 5."""
+    """Draw interval widths over a grid of error rates, one plot per method: P3, Figure 5."""
     figure, axes = panels(3, 2.7)
     values = table[list(METHODS)].to_numpy()
     finite = values[np.isfinite(values)]
@@ -212,7 +212,7 @@ def plot_shadows(result: AuditResult) -> Figure:
 
 
 def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
-    """Draw ROC curves of the attacks on logarithmic axes, a panel a budget."""
+    """Draw ROC curves of the attacks on logarithmic axes, one plot per budget."""
     figure, axes = panels(len(results), 2.6, sharey=True)
     fpr = np.geomspace(1e-4, 1, 200)
     for ax, result in zip(axes, results, strict=True):

@@ -75,7 +75,7 @@ class Problem:
     clipping_norm: float = 2.0  # Not 1, so that noise in the wrong unit is wrong
     learning_rate: float = 0.5
     canaries: int = 4000  # Gradient canaries of a run
-    records: int = 40  # Mislabelled examples for the black box, each in by a coin of its own
+    records: int = 40  # Mislabeled examples for the black box, each in by a coin of its own
     level: float = 0.95  # Of every bound
 
     @property
@@ -151,7 +151,7 @@ class InsideOneRun(OnData):
 
 @dataclass(frozen=True)
 class FromOutside(OnData):
-    """Models with a fault, each with its own half of the mislabelled records.
+    """Models with a fault, each with its own half of the mislabeled records.
 
     The arrays of the outcome: ``confidence`` at the records and ``members``, (models, records).
     """

@@ -158,7 +158,7 @@ class AuditResult:
     # shape (n_shadow, n): Confidences of the shadow models at all points, and who was in
     shadows: npt.NDArray[np.float32]
     shadow_members: npt.NDArray[np.bool_]
-    seconds: float  # Computing time of the trainings when they were made
+    seconds: float  # Computing time of the training runs when they were made
 
     def roc(self, attack: str = "LiRA") -> npt.NDArray[np.int64]:
         """Counts at all thresholds, see :func:`lib.audit.roc_counts`."""

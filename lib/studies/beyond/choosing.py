@@ -95,8 +95,8 @@ def run_regimes(
 ) -> pd.DataFrame:
     """``clipping norm``, ``batch``, ``rate`` and ``accuracy`` on validation points, a row each.
 
-    All trainings see as many examples and have the smallest budget.  A rate follows from how far
-    the parameters may go in all: learning rate times clipping norm times updates.
+    All training runs see as many examples and have the smallest budget.  A rate follows from how
+    far the parameters may go in all: learning rate times clipping norm times updates.
     """
     epsilon, jobs, rows = min(experiments.epsilons), [], []
     for norm, batch in itertools.product(norms, batches):

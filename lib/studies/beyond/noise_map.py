@@ -140,7 +140,7 @@ class NoiseMap:
     # with the interval from ``low`` to ``high`` at 95%, over training runs and points, of points
     # alone where there is one training.
     cells: pd.DataFrame
-    seconds: float  # What the trainings took, one after another
+    seconds: float  # What the training runs took, one after another
 
 
 def run_map(settings: MapSettings) -> NoiseMap:
@@ -327,7 +327,7 @@ def by_epochs(table: pd.DataFrame) -> pd.DataFrame:
     """Settings that differ in their epochs alone: what those of more have over those of fewer.
 
     ``noise``, a ratio (of all steps), and changes of ``accuracy`` and of the methods' differences
-    from SR; between neighbouring numbers of epochs.
+    from SR; between neighboring numbers of epochs.
     """
     rows = []
     for _, of in table.groupby([name for name in SETTING if name != "epochs"], sort=False):
@@ -457,7 +457,7 @@ def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
-    """Draw the methods' difference from SR over the noise of all steps, a panel a method."""
+    """Draw the methods' difference from SR over the noise of all steps, one plot per method."""
     figure, axes = panels(len(methods), 2.7)
     epsilons = list(dict.fromkeys(table["epsilon"]))
     for ax, method, title in zip(axes, methods, titles, strict=True):
@@ -485,7 +485,7 @@ def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequen
 
 
 def plot_pairs(table: pd.DataFrame) -> Figure:
-    """Draw each setting's accuracy and score: an arrow from SR to SCTD, a panel a regime."""
+    """Draw each setting's accuracy and score: an arrow from SR to SCTD, one plot per regime."""
     regimes = _regimes(table)
     figure, axes = panels(len(regimes), 2.7, sharey=True)
     epsilons = list(dict.fromkeys(table["epsilon"]))

@@ -105,7 +105,7 @@ def plot_leads(table: pd.DataFrame) -> Figure:
 
 
 def plot_density(table: pd.DataFrame) -> Figure:
-    """Draw the lead over the batches between models that are watched, a panel a budget."""
+    """Draw the lead over the batches between models that are watched, one plot per budget."""
     budgets = list(dict.fromkeys(table["epsilon"]))
     figure, axes = panels(len(budgets), 2.5)
     longest = table["last"].max()

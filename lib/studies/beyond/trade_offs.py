@@ -111,7 +111,7 @@ def label_job(
     seed: int = 0,
     number: int = 0,
 ) -> LabelTrainings:
-    """Trainings on noisy labels, a record with a coin in each.
+    """Training runs on noisy labels, a record with a coin in each.
 
     Those with other numbers, up to 2, share no noise.
     """
@@ -255,7 +255,7 @@ def power_study(
 
 
 def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
-    """Draw proven curves, the Gaussians beneath, and attacks with their limits: a panel each."""
+    """Draw proven curves, the Gaussians beneath, and attacks with their limits: a plot each."""
     figure, axes = panels(len(channels), 2.5)
     fpr = np.linspace(0, 1, 501)
     for ax, channel in zip(axes, channels, strict=True):
@@ -275,7 +275,7 @@ def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
 
 
 def plot_all(channels: Sequence[Channel]) -> Figure:
-    """Draw proven curves and the most accurate attacks with their limits: a small panel each."""
+    """Draw proven curves and the most accurate attacks with their limits: a small plot each."""
     columns, fpr = 3, np.linspace(0, 1, 41) ** 2
     rows = math.ceil(len(channels) / columns)
     figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)

@@ -1,8 +1,9 @@
-"""A model in use, month after month: few late labels, alarms, decisions, and its peers' alarms.
+"""A model in use, month after month: few late labels, its alarms and decisions, and others' alarms.
 
 Periods are those of the study (FMoW: years; digits: rotations), each cut at random into equal
 "months": the authors' files know years only. One half of the source, data from before the
-deployment, fits the estimator; the other is the test data. Peers, by their published definitions:
+deployment, fits the estimator; the other is the test data. Others, by their published
+definitions:
 
 - *CBPE*: mean calibrated confidence (:mod:`lib.studies.suitability.peers`), calibrated on the test
   data; an alarm by nannyml's rule, or where it is below the test accuracy less the margin.
@@ -12,7 +13,7 @@ deployment, fits the estimator; the other is the test data. Peers, by their publ
   data's.
 - *FETDriftOnline*, *CVMDriftOnline* (alibi-detect): :mod:`lib.studies.beyond.online`, with
   windows of a month and of half a year, an expected run time of ``false_every`` months, and started
-  anew after an alarm. The second sees estimates, of as many rows as are labelled; both see every
+  anew after an alarm. The second sees estimates, of as many rows as are labeled; both see every
   second one only, or fewer, where simulating the thresholds would take too long.
 """
 
@@ -67,7 +68,7 @@ class Plan:
 
     margin: float = 0.03
     false_every: int = 120  # months between false alarms, at least, on average
-    rate: float = 0.1  # of rows that are labelled
+    rate: float = 0.1  # of rows that are labeled
     deciding_rate: float = 0.4  # after an alarm
     floor: float = 0.5
     lag: int = 3  # months until labels come
@@ -77,7 +78,7 @@ class Plan:
 
     @property
     def rarest(self) -> float:
-        """The smallest probability with which a row is labelled."""
+        """The smallest probability with which a row is labeled."""
         return min(self.rate, self.deciding_rate) * self.floor
 
 
@@ -136,7 +137,7 @@ class Deployment:
     def watch(
         self, months: Sequence[tuple], rng: np.random.Generator, floor: float | None = None
     ) -> tuple[pd.DataFrame, list[tuple]]:
-        """Choose rows, wait for labels, update the monitor: its table, and what was labelled."""
+        """Choose rows, wait for labels, update the monitor: its table, and what was labeled."""
         plan, waiting = replace(self.plan, floor=floor or self.plan.floor), []
         monitor = ActiveMonitor(
             self.least, least_probability=plan.rarest, run_length=self.run_length, alpha=plan.alpha

@@ -1,4 +1,4 @@
-"""Where canaries are inserted, apart from what is made of them: trainings are stored with this."""
+"""Where canaries are inserted, apart from what is made of them: stored with training runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

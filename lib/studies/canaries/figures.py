@@ -66,7 +66,7 @@ def plot_careful(table: pd.DataFrame) -> Figure:
 
 
 def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
-    """Draw how often lower limits exceed the truth, a panel a number of classes."""
+    """Draw how often lower limits exceed the truth, one plot per number of classes."""
     shown = {
         "paper": ("the paper's", COLOURS[6], "X"),
         "all three": ("all three corrected", COLOURS[0], MARKERS[0]),

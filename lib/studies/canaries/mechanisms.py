@@ -1,4 +1,4 @@
-"""Our own training runs under attack: ALIBI, AGIBI, randomised response and PATE, with canaries."""
+"""Our own training runs under attack: ALIBI, AGIBI, randomized response and PATE, with canaries."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class MechanismSettings:
 
     data: DataSpec  # The points; "images" are read for PATE whatever its features are
     model: ModelSpec  # The network of every mechanism but PATE
-    # Optimiser, steps, checkpoints at each accuracy level; model, seed and objective are set by the
+    # Optimizer, steps, checkpoints at each accuracy level; model, seed and objective are set by the
     # mechanism.  Training without privacy is done under each of them.
     configs: tuple[TrainingConfig, ...]
     alibi: tuple[float, ...]  # Epsilon at each accuracy level, descending; AGIBI's at `delta`
@@ -57,10 +57,10 @@ class MechanismSettings:
     n_teachers: int  # Teachers of each ensemble
     queries: int  # Images that the teachers are asked about
     canaries: int  # Per training
-    n_models: int  # Trainings of each kind, each with its own canaries and noise
+    n_models: int  # Training runs of each kind, each with its own canaries and noise
     n_ensembles: int  # The same for PATE
     delta: float  # Of AGIBI's and PATE's guarantees
-    groups: int  # Trainings that share the canaries of ALIBI's first one
+    groups: int  # Training runs that share the canaries of ALIBI's first one
     seed: int  # Of everything
     student_steps: int = 0  # Of PATE's students; 0: as many as of its teachers
 
@@ -81,7 +81,7 @@ class MechanismResult:
     # :class:`lib.privacy.PateCost`); infinite without privacy
     claimed: float
     delta: float  # Of the claim; 0 for pure DP
-    accuracy: npt.NDArray[np.float64]  # shape (trainings,): On the test points
+    accuracy: npt.NDArray[np.float64]  # shape (n_models,): On the test points
     # shape (t, n, C): On the canaries of all training runs, at all checkpoints
     confidences: npt.NDArray[np.float64]
     canary_labels: npt.NDArray[np.int64]  # shape (n,): Of these canaries
@@ -250,13 +250,13 @@ def by_level(
 
 
 def _many(settings: MechanismSettings) -> list[Job]:
-    """Trainings of many models: one that is left alone at the end keeps others waiting."""
+    """Training runs of many models: one that is left alone at the end keeps others waiting."""
     return [_grouped(settings), *_teachers(settings)]
 
 
 def _plan(settings: MechanismSettings) -> list[tuple[str, int, Any, float, dict[str, Any]]]:
     """Name, level, mechanism, delta and options of each training."""
-    # Rates and steps decide about memorisation, too: without privacy under each of them.
+    # Rates and steps decide about memorization, too: without privacy under each of them.
     plan: list[tuple[str, int, Any, float, dict[str, Any]]] = [
         ("none", settings.configs.index(config), None, 0.0, {})
         for config in dict.fromkeys(settings.configs)

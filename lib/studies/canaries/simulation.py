@@ -27,7 +27,7 @@ INTERVALS = (*READINGS, "one label", "one label, lower", "top label, lower", "ba
 def randomized_response_confidences(
     canary_labels: npt.ArrayLike, n_classes: int, epsilon: float, *, seed: int | np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Confidences of a model that has memorised labels which randomized response let out.
+    """Confidences of a model that has memorized labels which randomized response let out.
 
     Each label is kept with probability e^epsilon / (e^epsilon + C - 1) and otherwise replaced by
     one of the others: epsilon-DP, and the attack on its output is exactly as good as that allows.

@@ -141,7 +141,7 @@ def repetitions(
 
 
 def run_cells(cells: Mapping[Any, Sequence[Repetitions]]) -> pd.DataFrame:
-    """Run the jobs of all cells and summarise each."""
+    """Run the jobs of all cells and summarize each."""
     jobs = [job for group in cells.values() for job in group]
     runs = dict(zip(jobs, run_all(jobs), strict=True))
     rows = []

@@ -1,6 +1,6 @@
 """P1's trained: every method at every budget, trained, tuned and ranked under one roof.
 
-A *family* is a way of training; several methods score the same models.  Trainings are jobs of
+A *family* is a way of training; several methods score the same models.  Training runs are jobs of
 :mod:`lib.runs`: stored, resumed, spread over workers.
 """
 
@@ -82,10 +82,10 @@ class ExperimentSettings:
     free_rates: tuple[float, ...] = ()  # Those without privacy, where no gradient is clipped
     # Rates that a search begins with, the middle ones, to go on while the best is at an end; 0: all
     first_rates: int = 0
-    # Trainings that decide between the best rate and its neighbours, the first included; at most 50
+    # Training runs that decide between the best rate and its neighbors, with the first; at most 50
     rate_seeds: int = 1
     families: tuple[str, ...] = tuple(FAMILIES)[:-1]  # Of :data:`FAMILIES`, "plain" among them
-    entropy: float = 0.01  # Weight of the entropy regularisation; P1's 0.01
+    entropy: float = 0.01  # Weight of the entropy regularization; P1's 0.01
     dropout: float = 0.1  # For MCDO; P1's 0.1
     dropout_passes: int = 20  # Sub-networks of MCDO
     members: int = 5  # Of the deep ensembles, at most 99; P1's 5
@@ -111,7 +111,7 @@ class ExperimentSettings:
         object.__setattr__(self, "families", in_order)  # as tables have them
 
     def configs(self, family: str, epsilon: float, rate: float) -> tuple[TrainingConfig, ...]:
-        """Trainings of a family at a budget, seed by seed; several per seed for DE and SN."""
+        """Training runs of a family at a budget, seed by seed; several per seed for DE and SN."""
         models = self._models(family, epsilon)
         base = replace(self.training, epsilon=epsilon, learning_rate=rate)
         if family not in _WATCHED:
@@ -131,7 +131,7 @@ class ExperimentSettings:
         *,
         smallest: bool = False,
     ) -> tuple[TrainingConfig, ...]:
-        """Trainings that choose the learning rate, rate by rate; of all rates if no list is given.
+        """Training runs that choose the learning rate, by rate; of all rates if no list is given.
 
         SelectiveNet's are of target coverage 1, or of the smallest one.
         """
@@ -156,7 +156,7 @@ class ExperimentSettings:
         return [(f, e) for f in self.families for e in budgets]
 
     def searches(self) -> dict[Search, ManyTrainings]:
-        """Trainings that begin the choice of a learning rate, where there are several."""
+        """Training runs that begin the choice of a learning rate, where there are several."""
         return self._tried(
             {
                 (f, e): middle(self.rates_at(e), self.first_rates)
@@ -166,7 +166,7 @@ class ExperimentSettings:
         )
 
     def further(self, tried: Mapping[tuple[str, float], Tried]) -> dict[Search, ManyTrainings]:
-        """Trainings at the neighbours of the best rate so far, where they were not tried."""
+        """Training runs at the neighbors of the best rate so far, where they were not tried."""
         missing = {
             place: [r for r in leading(found, self.rates_at(place[1])) if r not in found]
             for place, found in tried.items()
@@ -322,7 +322,7 @@ class Experiments:
     # What every family spends: ``family``, ``epsilon``, ``models``, ``noise_multiplier``, ``spent``
     # by all models of a seed together
     privacy: pd.DataFrame
-    seconds: float  # What the trainings took, one after another
+    seconds: float  # What the training runs took, one after another
 
     @property
     def methods(self) -> list[str]:
@@ -368,7 +368,7 @@ class Imbalance:
     labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points, which are not thinned
     predictions: Mapping[tuple[float, float], Predictions]  # Softmax response
     rare_examples: Mapping[float, int]  # Training examples of class 0 that were left, by p0
-    seconds: float  # What the trainings took, one after another
+    seconds: float  # What the training runs took, one after another
 
 
 def _run(jobs: Mapping[Any, ManyTrainings]) -> dict[Any, StoredRun]:
@@ -485,7 +485,7 @@ def middle(rates: Sequence[float], number: int) -> list[float]:
 
 
 def leading(tried: Tried, rates: Sequence[float] = ()) -> list[float]:
-    """Give the rate of the highest first accuracy, and its neighbours in all rates."""
+    """Give the rate of the highest first accuracy, and its neighbors in all rates."""
     known = sorted(tried)
     best = known[first_largest([tried[rate][0] for rate in known])]
     rates = sorted(rates or known)
@@ -493,9 +493,9 @@ def leading(tried: Tried, rates: Sequence[float] = ()) -> list[float]:
 
 
 def decide(tried: Tried) -> float:
-    """Give the rate of the highest mean accuracy, among those that most trainings were made with.
+    """Give the rate of the highest mean accuracy, among those with the most training runs.
 
-    Those few are the best by a first training and its neighbours.  What this loses to the chance of
+    Those few are the best by a first training and its neighbors.  What this loses to the chance of
     training runs is simulated in the tests; that of the validation points, which all share, stays.
     """
     if len(tried) == 1:

@@ -77,7 +77,7 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
 
 
 def plot_panel(trained: Experiments) -> Figure:
-    """Draw selective accuracy against coverage for P1's methods, a panel a budget (Figure 2)."""
+    """Draw selective accuracy against coverage for P1's methods, one plot per budget (Figure 2)."""
     epsilons, coverages = trained.settings.epsilons, trained.settings.coverages
     figure, axes = panels(len(epsilons), 2.6)
     curve = functools.partial(selective_net_curve, coverages=coverages)
@@ -130,7 +130,7 @@ def plot_scores(table: pd.DataFrame) -> Figure:
 
 
 def plot_order(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw relative scores by budget, a panel a data set; 1 is a random order."""
+    """Draw relative scores by budget, one plot per data set; 1 is a random order."""
     figure, axes = panels(len(tables), 2.3)
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
         for i, (method, rows) in enumerate(table.groupby("method", sort=False)):

@@ -118,7 +118,7 @@ def relative_scores(trained: Experiments, method: str, epsilon: float) -> Values
 
 
 def order_table(trained: Experiments) -> pd.DataFrame:
-    """Mean relative scores of P1's methods by budget, with Student's intervals over trainings.
+    """Mean relative scores of P1's methods by budget, with Student's intervals over training runs.
 
     SelectiveNet, which orders points at a few coverages only, is left out.
     """

@@ -112,7 +112,7 @@ def evaluate_pairs(
     k, size = rows.shape
     estimators = [CorrectnessEstimator(seed=None).fit(source[fold], correct[fold]) for fold in rows]
     weights = np.concatenate([e.weights for e in estimators], axis=1)
-    # One centre for all estimators, so that one matrix product serves them.
+    # One center for all estimators, so that one matrix product serves them.
     center = source.mean(axis=0)
     bias = np.concatenate([e.bias + (center - e.center) @ e.weights for e in estimators])
     # Indexed [estimator, test fold, row] and [estimator, row].
@@ -228,7 +228,7 @@ def share_suitable(results: pd.DataFrame, alpha: float = 0.05, width: float = 0.
 
 
 def summarise_folds(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
-    """Summarise the experiments of each user fold under each model."""
+    """Summarize the experiments of each user fold under each model."""
     suitable = results["p_value"] <= alpha
     rows = results[["seed", "user_fold"]].assign(
         difference=results["user_accuracy"] - results["test_accuracy"],

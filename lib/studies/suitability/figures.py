@@ -119,7 +119,7 @@ def plot_lines(
     level: float | None = None,
     log_x: bool = False,
 ) -> Figure:
-    """Draw labelled curves, such as power against sample size."""
+    """Draw labeled curves, such as power against sample size."""
     figure, ax = new_figure()
     for number, (label, (x, y)) in enumerate(lines.items()):
         ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=label)
@@ -134,7 +134,7 @@ def plot_lines(
 def plot_cheats(
     draws: pd.DataFrame, cheaters: Mapping[str, Sequence[str]], margin: float
 ) -> Figure:
-    """Draw SUITABLE decisions against the true drop, a panel for each who cheats, a line a cheat.
+    """Draw SUITABLE decisions against the true drop, a plot for each who cheats, a line a cheat.
 
     Points are sixths of the user folds and models, in the order of their drop.
     """
@@ -177,7 +177,7 @@ def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
 
 
 def plot_shap(values: pd.DataFrame, signals: pd.DataFrame, *, rng: np.random.Generator) -> Figure:
-    """Draw SHAP values: a row per signal, a point per sample, coloured by the signal: Figure 8.
+    """Draw SHAP values: a row per signal, a point per sample, colored by the signal: Figure 8.
 
     Signals are in the order of their mean absolute value. A (+) beside a name says that larger
     values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
@@ -225,7 +225,7 @@ def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
 
 
 def _scatter(ax: Axes, table: pd.DataFrame, x: str, y: str) -> None:
-    """A point per row, in percent, each model's in its own colour."""
+    """A point per row, in percent, each model's in its own color."""
     for seed, group in table.groupby("seed"):
         ax.plot(100 * group[x], 100 * group[y], linestyle="", alpha=0.75, label=f"model {seed}")
 

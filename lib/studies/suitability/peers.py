@@ -1,14 +1,14 @@
-"""Peers of the suitability filter: accuracy estimators without labels, turned into its decision.
+"""Rivals of the suitability filter: accuracy estimators without labels, turned into its decision.
 
-Each peer estimates a model's accuracy on unlabelled data from its confidence, the signal
-``conf_max``, or from ``conf_entropy``.  Peers see what the filter sees: fold i with labels to
+Each estimates a model's accuracy on unlabeled data from its confidence, the signal
+``conf_max``, or from ``conf_entropy``.  They see what the filter sees: fold i with labels to
 fit, and the signals of the test fold j and of the user data.  They say SUITABLE if the accuracy
 of the user data is at least that of the test fold minus the margin; the latter is either
 estimated as well, as the filter does, or known, since the test fold has labels.
 
 - **AC**: the mean confidence.
 - **DoC**: accuracy on fold i minus the drop in mean confidence.  Guillory et al. regress
-  accuracies on such differences over many labelled data sets that are shifted; a partition of
+  accuracies on such differences over many labeled data sets that are shifted; a partition of
   in-distribution data has none, so that this is the difference itself ("DoC-feat" in Garg et
   al.).  On test and user data it differs from AC by the same constant: with an estimated
   reference the two decide alike, which is also what DoC with the labels of the test fold does.
@@ -21,7 +21,7 @@ estimated as well, as the filter does, or known, since the test fold has labels.
   nannyml's check finds that the expected calibration error would not fall.  nannyml calibrates
   the probability of each class against the rest and rescales them to sum to one, for which the
   signals do not suffice: this is the calibration of the predicted class alone.  nannyml's own
-  rule, an alert if the estimate is below mean - 3 standard deviations of the realised accuracy of
+  rule, an alert if the estimate is below mean - 3 standard deviations of the realized accuracy of
   about ten chunks of reference data, knows neither the margin nor the test fold.  The chunks are
   those of fold i, what remains is one more; the user data are one chunk.  Its check runs on ten
   stratified splits of 90% and 10% and is skipped, with nothing calibrated, where confidence tells
@@ -55,7 +55,7 @@ from lib.studies.suitability.experiment import (
 from lib.suitability.noninferiority import welch_non_inferiority
 from lib.suitability.signals import SIGNAL_NAMES
 
-#: Peers and what readers call them; the filter comes from :func:`filter_as_peer`.
+#: Methods and what readers call them; the filter comes from :func:`filter_as_peer`.
 PEERS = {
     "filter": "suitability filter",
     "ac": "AC",
@@ -99,7 +99,7 @@ def evaluate_peers_pairs(
     user_correct: Any,
     margin: float = 0.0,
 ) -> pd.DataFrame:
-    """Let all peers decide about one user fold: fitted to fold i, tested on fold j, i != j."""
+    """Let all methods decide about one user fold: fitted to fold i, tested on fold j, i != j."""
     confidence, entropy = (SIGNAL_NAMES.index(name) for name in ("conf_max", "conf_entropy"))
     source, user, rows = source_signals, user_signals, np.stack(partition)
     # Of the folds, indexed [fold, row], and of the user data.
@@ -112,7 +112,7 @@ def evaluate_peers_pairs(
     certainty, user_certainty = np.sort(-source[rows, entropy], axis=1), np.sort(-user[:, entropy])
     errors = (~right).sum(axis=1)
     average = _mean_and_variance([folds] * len(rows), [users] * len(rows))
-    # Indexed [peer, i, j] for the folds and [peer, i] for the user data.
+    # Indexed [method, i, j] for the folds and [method, i] for the user data.
     means, variances, user_means, user_variances = (
         np.stack(parts)
         for parts in zip(
@@ -163,12 +163,12 @@ def evaluate_peers_pairs(
 
 
 def evaluate_peers(splits: Splits, tasks: Sequence[Task], margin: float = 0.0) -> pd.DataFrame:
-    """Let all peers decide about several user folds."""
+    """Let all methods decide about several user folds."""
     return over_tasks(evaluate_peers_pairs, splits, tasks, margin)
 
 
 def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
-    """Write the filter's results in the form of a peer's, to be compared with them."""
+    """Write the filter's results in the form of another method's, to be compared with them."""
     labels = list(results)[: list(results).index("sf_fold")]
     table = _with_scores(results[[*labels, *_SHARED]], margin)
     table.insert(len(labels), "peer", "filter")
@@ -176,7 +176,7 @@ def filter_as_peer(results: pd.DataFrame, margin: float = 0.0) -> pd.DataFrame:
 
 
 def peer_table(results: pd.DataFrame, by: Sequence[str] = (), alpha: float = 0.05) -> pd.DataFrame:
-    """Compare the decisions of peers, under each of :data:`RULES`, with the truth."""
+    """Compare the decisions of methods, under each of :data:`RULES`, with the truth."""
     rows = []
     for key, group in results.groupby([*by, "peer"], sort=False, dropna=False):
         for rule in RULES:

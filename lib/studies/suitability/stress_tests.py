@@ -273,7 +273,7 @@ def compare_calibrations(
 ) -> pd.DataFrame:
     """Error of the estimated accuracy on groups of fresh ID rows and on OOD folds, by method.
 
-    ``paper`` fits its estimator to n labelled rows; ``half`` to the first half of them, and the
+    ``paper`` fits its estimator to n labeled rows; ``half`` to the first half of them, and the
     other three correct ``half`` on the second half: all but ``half`` use the same labels.
     """
     names, members = group_members(study)

@@ -18,7 +18,7 @@ from lib.training import DataSpec, TrainingConfig, plan, train_audited
 from lib.training.jobs import OnData
 from lib.training.models import parameter_count
 
-_APART = 900_000  # from the seeds of the trainings that the black box attacks
+_APART = 900_000  # from the seeds of the training runs that the black box attacks
 #: Rows of the table: what each statement rests on.
 STATEMENTS = {
     "one_run": "no hypothesis",
