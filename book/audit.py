@@ -4,9 +4,9 @@
 # An {term}`audit` attacks many models, trained with a certain record or without it: how far can one
 # rely on the lower bound on $\epsilon$ that follows?
 #
-# **Answer.** Not if it is the largest over many thresholds, which is in part luck. At a small
-# positive $\epsilon$ the largest Bayesian bound is above the truth in
-# {value}`audit.best_bayesian_03:.0%` of the audits.
+# **Answer.** Not on the largest over many thresholds, which is in part luck. At a small positive
+# $\epsilon$ the largest Bayesian bound is above the truth in {value}`audit.best_bayesian_03:.0%` of
+# the audits.
 #
 # **Do this.** Choose the threshold on other training runs
 # ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
@@ -23,8 +23,9 @@
 #
 # - *Holds.* The posterior of $\epsilon$ is one integral. Its interval is the narrowest at all
 #   counts that we tried, if all intervals are given the same ones.
-# - *Holds.* Where one error rate dominates, the interval has about the coverage that it promises:
-#   {value}`audit.bayesian_example:.0%` in P3's worked example.
+# - *Holds.* Where one error rate dominates, the lower bound has about the coverage that it
+#   promises: {value}`audit.bayesian_example:.0%` for {value}`audit.level:.0%` in P3's worked
+#   example.
 # - *Caution.* Where both error rates are equal, even a threshold fixed in advance does not save the
 #   Bayesian bound. Take one at {value}`audit.level:.0%` from 1,000 trials. Where the rates are
 #   small it holds in {value}`audit.bayesian_equal:.0%` of the audits, at those of P3's Figure 4 in
@@ -32,8 +33,9 @@
 # - *Caution.* Near $\epsilon = 0$ the Bayesian bound is too high even at a fixed threshold. At 0 it
 #   never holds, since the posterior has no mass there where $\delta$ is tiny. A small positive one
 #   is no evidence against perfect privacy.
-# - *Caution.* The largest of many bounds is not a bound: it errs far more often than the
-#   {value}`audit.allowed:.0%` that the level allows.
+# - *Caution.* The largest of many bounds is not a bound. The Bayesian one errs far more often than
+#   the {value}`audit.allowed:.0%` that the level allows. Clopper-Pearson's comes to
+#   {value}`audit.best_cp:.0%` here; nothing promises that.
 # - *Two slips.* P3's footnote on the minimum over a rectangle does not hold. The 96.3% and 99.8%
 #   that it gives for Jeffreys' rectangle are those of Clopper-Pearson's.
 #
@@ -48,8 +50,8 @@
 # * - read the steps of your own training
 #   - one run from inside, with gradient canaries
 #     ({doc}`lib.audit.white_box </reference/white_box>`)
-#   - It costs a run and shows the most. Its test of single steps finds mistakes in noise, clipping
-#     and sampling.
+#   - It costs a run and shows the most. Its tests of single steps and of the mechanism's form find
+#     mistakes in noise, clipping and sampling.
 # * - retrain, but only see models
 #   - many models, each with or without one record
 #   - It needs no hypothesis about the training, but thousands of models to refute a large claim.
@@ -64,8 +66,8 @@
 # 2. *Check the audit.* Put a training run with a planted mistake through it. One that misses
 #    gross mistakes proves nothing ([how](audit_trainings.py)).
 # 3. *Report* the corrected bound. Show the Bayesian interval as a description.
-# 4. *Where labels alone are private,* guess each outright: {py:obj}`lib.audit.top_label_bound`
-#    ([why](canaries.py)).
+# 4. *Where labels alone are private,* guess each canary's outright:
+#    {py:obj}`lib.audit.top_label_bound` ([why](canaries.py)).
 # 5. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
 #    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
 
@@ -178,14 +180,6 @@ chapter.figure(
     caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
 )
 
-# %% [markdown]
-# ### Counts of your own
-#
-# Change the four counts, and the posterior follows.
-
-# %% tags=["hide-input"]
-interactive.show(chapter, interactive.epsilon_posterior(example, 0.05, 0.95))
-
 # %%
 perfect = audit.AttackCounts(tp=1000, fp=0, tn=1000, fn=0)
 for claim, method, side in (
@@ -297,9 +291,13 @@ chapter.check("P3-F1-others-trivial", len(trivial))
 chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
-# The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. That one
-# guess, and the prior, are all the evidence for an $\epsilon$ above zero.
-#
+# The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. The prior
+# makes nearly all of it. Set TN to 0: an attack that always says "in" gets nearly the same.
+
+# %% tags=["hide-input"]
+interactive.show(chapter, interactive.epsilon_posterior(first, 1e-5, 0.9))
+
+# %% [markdown]
 # ### How the posterior gathers
 #
 # With more trials the band between the two regions shrinks. The first picture has two positive and
@@ -414,8 +412,8 @@ chapter.values(
 #
 # A narrower interval is better only if it still holds the truth as often as it says. For given true
 # error rates the probability of every table of counts is known, so the actual {term}`coverage
-# <coverage of an interval>` is a sum, not a simulation. This is that of the lower bound, at the
-# level {value}`audit.level:.0%`, for attacks of many kinds:
+# <coverage of an interval>` is a sum, not a simulation. Here is that of the lower bound at
+# {value}`audit.level:.0%`, for attacks of many kinds:
 
 # %%
 near = 0.49  # almost a coin
@@ -532,8 +530,8 @@ chapter.values(
 
 # %% [markdown]
 # The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep is above the
-# truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even a fixed
-# threshold exceeds it in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
+# truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even that
+# at a fixed threshold is, in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
 # $\epsilon = 0$. Clopper-Pearson, conservative as it is, errs about as often as allowed when the
 # best of the sweep is taken: in {value}`audit.best_cp:.0%`. Corrected by
 # a union bound or by held-out trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
@@ -552,7 +550,7 @@ chapter.values(allowed=1 - level, delta=delta)
 # The authors publish their program as `privacy-estimates`. [Compared with other
 # software](maintainers.md) has both on the same counts. The ends differ by the tolerance of that
 # program ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability). Ours are exact to about
-# $10^{-10}$ in probability. A sweep over all thresholds of a ROC curve is timed there, too.
+# $10^{-10}$ in probability.
 #
 # ## What is new here
 #
@@ -602,10 +600,10 @@ for times in (1, 4, 100):
 # 2. A coin attacks. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$?
 #
 #    :::{dropdown} Solution
-#    With a tiny $\delta$ the privacy region of $\epsilon = 0$ is a line, which has no mass. It is a
-#    band as wide as $\delta$ on either side, and has half of the mass once it is about as wide as
-#    the rates are uncertain. So whether a coin looks private depends on $\delta$, not only on the
-#    attack.
+#    The privacy region of $\epsilon = 0$ is a band: the rates' sum is within $\delta$ of 1. With a
+#    tiny $\delta$ it is nearly a line, which has no mass. It has half once $\delta$ is about two
+#    thirds of the sum's standard error, 0.1 here. So whether a coin looks private depends on
+#    $\delta$ and on the number of trials, not only on the attack.
 #    :::
 
 # %% tags=["solution"]
@@ -621,8 +619,8 @@ for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
 #
 #    :::{dropdown} Solution
 #    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
-#    below a few times $1/n$, and $\epsilon$ is a logarithm of that. A claim of $\epsilon = 8$
-#    cannot be refuted by a hundred models, however bad the training is.
+#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. A claim of
+#    $\epsilon = 8$ cannot be refuted by a hundred models, however bad the training is.
 #    :::
 
 # %% tags=["solution"]

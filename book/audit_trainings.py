@@ -5,8 +5,8 @@
 # blind?
 #
 # **Answer.** Mostly it is blind: even with everything in view our largest audit, with a held-out
-# threshold, notices a wrong claim only where the true $\epsilon$ is
-# {value}`audit_trainings.seen_held:.1f` times as large.
+# threshold, notices a wrong claim of $\epsilon = $ {value}`audit_trainings.claim:g` only where the
+# true one is {value}`audit_trainings.seen_held:.1f` times as large.
 #
 # **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
 # [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong
@@ -50,9 +50,8 @@
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones. Of the correct training runs
 #   {value}`audit_trainings.correct_caught` are accused.
-# - *Caution.* "Nothing found" is no "nothing wrong". The factor of the answer is for a claim of
-#   $\epsilon = $ {value}`audit_trainings.claim:g`, noticed in
-#   {value}`audit_trainings.power:.0%` of the audits. It takes
+# - *Caution.* "Nothing found" is no "nothing wrong". With the factor of the answer a wrong claim is
+#   noticed in {value}`audit_trainings.power:.0%` of the audits. It takes
 #   {value}`audit_trainings.most_models:,` models, the threshold from half of them. With the union
 #   over all thresholds it is {value}`audit_trainings.seen_union:.1f`.
 # - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
@@ -542,8 +541,8 @@ chapter.values(
 # {value}`audit_trainings.least_models` the first bound needs {value}`audit_trainings.seen_few:.1f`.
 #
 # ```{margin}
-# **How sure.** One standard error of the share that is seen makes a fifth less or a third more of
-# the factor, two a third less or nearly twice.
+# **How sure** are the factors of the final model? One standard error of the part of $\mu$ that it
+# shows makes a fifth less or a third more of them, two a third less or nearly twice.
 # ```
 #
 # Whoever sees the final model alone sees less. There the attack finds
@@ -671,8 +670,8 @@ chapter.values(
 #
 #    :::{dropdown} Solution
 #    Two more on the claim cost about $e^2 \approx 7.4$ times the models. Error rates as small as
-#    $e^{-\epsilon}$ have to be told from 0, and that takes about $e^\epsilon$ trials. Real attacks
-#    err and need many more.
+#    $e^{-\epsilon}$ have to be told from 0, and that takes a multiple of $e^\epsilon$ trials, here
+#    seven to nine. Real attacks err and need many more.
 #    :::
 
 # %% tags=["solution"]
@@ -685,7 +684,7 @@ for epsilon in (1, 2, 4, 6, 8):
 # 2. Ask for more certainty. Which attack's lower bound falls to zero?
 #
 #    :::{dropdown} Solution
-#    For the weak one: its rates are so near to a coin's that a wider interval holds the coin, too.
+#    That of the weak one: its rates are so near to a coin's that wider intervals hold them, too.
 #    The strong attack loses a little. A bound of 0 therefore says as much of the audit as of the
 #    training.
 #    :::
@@ -704,9 +703,9 @@ for right in (60, 90):
 #    sure?
 #
 #    :::{dropdown} Solution
-#    Few sure guesses show more here: the rate of right guesses bounds $\epsilon$, and the number
-#    only says how well the rate is known. But how many guesses are made must be fixed before the
-#    coins are seen.
+#    Few sure guesses show more here: the bound stays below the log-odds of a right guess, and the
+#    number of guesses only says how well these are known. But how many guesses are made must be
+#    fixed before the coins are seen.
 #    :::
 
 # %% tags=["solution"]

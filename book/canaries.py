@@ -22,7 +22,7 @@
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
 #   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
-# - *Does not hold* for the authors' two models: that ALIBI and AGIBI lose alike, as P5 finds. By
+# - *Does not hold* for the authors' two models: that ALIBI and AGIBI leak alike, as P5 finds. By
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
@@ -254,8 +254,8 @@ else:
 # $$ (eq-rr)
 #
 # and otherwise replaces it by another one.
-# Take a model that has memorized what was released, with a confidence that is random. An attack on
-# it is exactly as good as $\epsilon$ allows.
+# Take a model that memorized what was released, with a random confidence. An attack on it is
+# exactly as good as $\epsilon$ allows.
 
 # %%
 study_epsilons, study = [0.5, 1.0, 2.0, 4.0], simulation.randomized_response_study
@@ -687,9 +687,9 @@ print(f"epsilon is at least {guesses.lower_bound(level=0.95):.2f}")
 # 1. More canaries, the same rate of right guesses: does the interval move?
 #
 #    :::{dropdown} Solution
-#    Its middle stays at the log-odds of the rate, and it narrows as one over the root of the
-#    number. Few canaries leave 0 inside: such a small audit finds nothing, whatever the training
-#    does. More canaries cost accuracy, since they are wrong labels.
+#    Its middle comes to the log-odds of the rate, 0.85, and it narrows about as one over the root
+#    of the number. Few canaries leave 0 inside: at this rate so small an audit finds nothing. More
+#    canaries cost accuracy, since they are wrong labels.
 #    :::
 
 # %% tags=["solution"]
@@ -706,9 +706,10 @@ for n in (20, 200, 2000, 20_000):
 # 2. All guesses are right. How large is the bound?
 #
 #    :::{dropdown} Solution
-#    It grows with the logarithm of the number, as in any audit. A right guess among nine equally
-#    likely labels is harder than one of two, so it shows more: about $\log 8$ on top. That is why a
-#    label guessed outright is the stronger game.
+#    It grows with the logarithm of the number, as where an audit of models never errs. A right
+#    guess among nine equally likely labels is harder than one of two, so it shows more: about
+#    $\log 8$ on top. That is why a label guessed outright can show more, if guesses are as often
+#    right.
 #    :::
 
 # %% tags=["solution"]
@@ -725,10 +726,10 @@ for n in (20, 200, 2000):
 # 3. Randomized response: how many labels are kept with more classes?
 #
 #    :::{dropdown} Solution
-#    The true label has $e^\epsilon$ times the chance of each other one,
+#    The true label has $e^\epsilon$ times the chance of each other one, so its own is
 #    $e^\epsilon / (e^\epsilon + C - 1)$. With many classes the others together win, though each is
-#    rare. So the same $\epsilon$ costs far more accuracy where there are many classes, unless a
-#    prior leaves few of them.
+#    rare. So at the same $\epsilon$ far more labels are wrong where there are many classes, unless
+#    a prior leaves few of them.
 #    :::
 
 # %% tags=["solution"]

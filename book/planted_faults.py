@@ -5,7 +5,8 @@
 # without a fault accused?
 #
 # **Answer.** An audit finds a fault only if it sees where the fault acts: inside one training run
-# {value}`planted_faults.inside_found` of the planted faults are found, in final models few or none.
+# {value}`planted_faults.inside_found` of {value}`planted_faults.faults` planted faults are found,
+# in final models few or none.
 #
 # **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
 # </reference/white_box>`): test single steps, and the form of the mechanism.
@@ -198,9 +199,10 @@ chapter.values(
 #    hypothesis?
 #
 #    :::{dropdown} Solution
-#    More canaries add little here: they make the rate sure, and the rate stays. The hypothesis of a
-#    Gaussian curve adds more than all of them, as it turns the rate into an $\epsilon$ at a small
-#    $\delta$. It is a hypothesis: a bound that rests on it stands beside the other one.
+#    More canaries add little here: they make the rate sure, and without a hypothesis its log-odds,
+#    0.85, are the limit. The hypothesis of a Gaussian curve adds more than all of them. It carries
+#    what the rate shows in the middle of the curve over to its corner, at a small $\delta$. It is a
+#    hypothesis: a bound that rests on it stands beside the other one.
 #    :::
 
 # %% tags=["solution"]
@@ -212,7 +214,7 @@ for n in (400, 1000, 4000):
     print(f"{n:>5,} canaries: {free:.2f} on no hypothesis, {gaussian:.2f} if Gaussian")
 
 # %% [markdown]
-# 2. A bug adds half of the noise only. How far is the training from its claim?
+# 2. A bug adds half of the noise only. How far is the training run from its claim?
 #
 #    :::{dropdown} Solution
 #    The same bug costs more than a factor of four, and the more the larger the claim is. But a
@@ -231,9 +233,9 @@ for claim in (1.0, 3.0, 8.0):
 # 3. How many models does an audit from outside need to refute these claims, at best?
 #
 #    :::{dropdown} Solution
-#    About $e^\epsilon$ of them, and that with an attack that never errs. From inside a single
-#    training each canary is a trial of its own. That is why faults at large claims are found from
-#    inside, or not at all.
+#    Seven to nine times $e^\epsilon$, and that with an attack that never errs. From inside a single
+#    training run each canary is a trial of its own. That is why faults at large claims are hardly
+#    ever found from outside.
 #    :::
 
 # %% tags=["solution"]

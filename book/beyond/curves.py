@@ -416,8 +416,8 @@ chapter.table(
 #
 # ## Exercises
 #
-# 1. Labels are randomized at $\epsilon$. How often can *any* attack tell which of two labels was
-#    the true one?
+# 1. Labels are randomized at $\epsilon$. How often can *any* attack tell which of two equally
+#    likely labels was the true one?
 #
 #    :::{dropdown} Solution
 #    Never more often than $e^\epsilon / (1 + e^\epsilon)$. At a budget of 4 that is no protection
@@ -435,8 +435,8 @@ for epsilon in (4.0, 2.0, 1.0, 0.5):
 #
 #    :::{dropdown} Solution
 #    It more than doubles. With much noise the random batches hide who took part; with little noise
-#    a single step gives a record away, and that protection is gone. The attack finds members
-#    accordingly.
+#    the steps that a record is in stand out, and that protection fades. An attack may find members
+#    accordingly, here at a false positive rate of 10%.
 #    :::
 
 # %% tags=["solution"]
@@ -452,8 +452,8 @@ for sigma in (0.5, 1.0, 2.0):
 #
 #    :::{dropdown} Solution
 #    About one in eleven, nine times as many as a coin would. At $\mu = 2$ it is more than a third.
-#    An accuracy near a half at the middle of the curve says nothing about this corner, which is
-#    where an attacker works.
+#    That the attack is right in two of three guesses at the middle of the curve says little about
+#    this corner, which is where an attacker works.
 #    :::
 
 # %% tags=["solution"]

@@ -4,9 +4,9 @@
 # You are handed a classifier that was trained privately and knows when not to answer: may you use
 # it?
 #
-# **Answer.** No number decides alone; the most telling is what an audit inside one training run
-# shows: $\epsilon \ge$ {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores
-# are independent.
+# **Answer.** No number decides alone. How much of the proven $\epsilon = $
+# {value}`six_lenses.epsilon:.1f` is used, an audit inside one training run says best: at least
+# {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores are independent.
 #
 # **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your
 # own data. Audit a training of yours from inside ({doc}`lib.audit.white_box
@@ -81,7 +81,7 @@
 #   {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
 # - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
 #   says, with {value}`six_lenses.noise_factor:g` times the noise that is claimed. On the hypothesis
-#   of a Gaussian curve the same audit then shows $\epsilon \ge$
+#   of a Gaussian curve and independent scores the same audit then shows $\epsilon \ge$
 #   {value}`six_lenses.broken_gaussian:.0f`, and on none {value}`six_lenses.broken_free:.2f`.
 # - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
 #   "do not rely on it there without labels".
@@ -652,9 +652,10 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 # 1. A training is private for records. What does that prove for a single label?
 #
 #    :::{dropdown} Solution
-#    To change a label is to remove a record and add another one, which could cost twice the
-#    $\epsilon$. The ledger proves less than that, and at larger budgets hardly more than for the
-#    record. Protection of labels alone would be cheaper.
+#    To change a label is to remove a record and add another one, which could cost more than twice
+#    the $\epsilon$ at the same $\delta$. The ledger proves less than that, and with these small
+#    samples at the largest budget hardly more than for the record. With the larger samples of this
+#    page it is clearly more. Protection of labels alone would be cheaper.
 #    :::
 
 # %% tags=["solution"]
@@ -687,9 +688,10 @@ for n in (300, 597, 598, 1000):
 # 3. The models abstain nearly always where they are unsure. What does that cost the comparison?
 #
 #    :::{dropdown} Solution
-#    The few answers where they are unsure stand for all the others there, so the interval widens as
-#    the root of one over their chance. Known propensities keep it valid. Fitted ones may be wrong
-#    by a factor where there is nearly nothing to fit.
+#    The few answers where they are unsure stand for all the others there, so the interval widens,
+#    in the end as the root of one over their chance. It is compared with one from all answers.
+#    Known propensities keep it valid. Fitted ones may be wrong by a factor where there is nearly
+#    nothing to fit.
 #    :::
 
 # %% tags=["solution"]
