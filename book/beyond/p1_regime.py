@@ -277,12 +277,12 @@ for steps in (100, 1000, 78_125):
     print(f"{steps:>6,} steps: noise multiplier {sigma:.2f}")
 
 # %% [markdown]
-# 2. Typical gradients have norm 1. What does a clipping norm of 10, P1's, do to them?
+# 2. Suppose that gradients have norm 1. What does a clipping norm of 10, P1's, do to them?
 #
 #    :::{dropdown} Solution
-#    It clips nothing, and adds ten times the noise. A small norm cuts signal and noise alike, so
-#    that their ratio stays. This is why P1's settings are much noisier than they look, and why
-#    SCTD, which averages noise away, has its chance there.
+#    It clips nothing, and adds ten times the noise of a norm of 1 (to each parameter). A smaller
+#    norm cuts signal and noise alike, so that their ratio stays. If gradients are that small, P1's
+#    settings are much noisier than they look, and SCTD, which averages noise away, has its chance.
 #    :::
 
 # %% tags=["solution"]

@@ -345,8 +345,8 @@ chapter.values(
 #    width of the exact sequence?
 #
 #    :::{dropdown} Solution
-#    It grows about as the root of one over the chance, as the variance does. Even with all answers
-#    it is wider than an interval for one look. That is the price for looking at any time.
+#    It grows about as the root of one over the chance, as a standard error does. Even with all
+#    answers it is wider than an interval for one look. That is the price for looking at any time.
 #    :::
 
 # %% tags=["solution"]
