@@ -6,8 +6,8 @@
 #
 # **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
 # privacy, models may answer only {value}`interplay.coverage_strict:.0%` of the images at the
-# smallest budget. That is the mean of several methods; on harder data far less is left. Noise that
-# hides a single patient also blurs what a model knows about unusual ones.
+# smallest budget. That is the mean of several methods; on harder data far less is left. P1's
+# reason: noise that hides a single patient also blurs what a model knows about unusual ones.
 #
 # **Do this.**
 # - Rank points by the softmax response: it is free, and no method is better at all budgets.

@@ -6,8 +6,8 @@
 # accurate are trained otherwise. Is it the method that wins, or the way of training?
 #
 # **Answer.** On {value}`p1_regime.data`, at the smallest budget, SCTD's lead over the
-# {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains; with tuned rates
-# it is {value}`p1_regime.tuned_lead:+.4f`.
+# {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains. With tuned rates,
+# large batches and a small clipping norm it is {value}`p1_regime.tuned_lead:+.4f`.
 #
 # **Do this.**
 # - Before you choose SCTD, compare it with SR on models that are trained as yours will be.
@@ -266,7 +266,7 @@ chapter.values(
 #
 #    :::{dropdown} Solution
 #    About half, and no more. Below some thousand steps the noise hardly falls: a single small batch
-#    already has to be hidden. So a short training has few steps *and* much noise in each.
+#    already has to be hidden. So a short training has few steps *and* still half the noise in each.
 #    :::
 
 # %% tags=["solution"]
