@@ -34,8 +34,8 @@
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. On CIFAR-10 it
 #   is {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
-#   {value}`interplay@standard.gtsrb.best_strict`. SCTD gains where noise is large ([Where does SCTD
-#   win?](beyond/sctd_map.py)).
+#   {value}`interplay@standard.gtsrb.best_strict`. SCTD can be ahead of the softmax response
+#   where noise moves the parameters far ([Where does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -612,8 +612,8 @@ for target in (0.85, 0.9, 0.95):
 #
 #    :::{dropdown} Solution
 #    Points with equal scores are answered together or not at all. So the threshold can only stop at
-#    the end of a group, and up to a group's share of coverage is lost. SCTD may have a large one:
-#    on Fashion-MNIST about half of the points never change their class at a checkpoint. Say how
+#    the end of a group, and nearly a whole group may go unanswered. SCTD may have a large one: on
+#    Fashion-MNIST about half of the points never change their class at a checkpoint. Say how
 #    ties are broken when you compare methods.
 #    :::
 
