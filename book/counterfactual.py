@@ -31,8 +31,9 @@
 #   Linear learners fail.
 # - *Caution.* For the *population's* difference the interval errs more often than it says: with
 #   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
-# - *Caution.* More points do not help every learner. Where abstention and errors have edges, up to
-#   {value}`counterfactual@standard.super.missed_most:.0%` of the super learner's intervals miss.
+# - *Caution.* More points do not help every learner. Where an edge of abstention falls on one of
+#   the score, up to {value}`counterfactual@standard.super.missed_most:.0%` of the super learner's
+#   intervals miss the population's difference. That is with the most points.
 # - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
 #   which the paper describes. With models that are fitted to one fresh sample
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run
@@ -654,9 +655,9 @@ print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:
 #    points are needed for the same precision?
 #
 #    :::{dropdown} Solution
-#    As many times as one over the chance of an answer. Each answer stands for all the points like
-#    it, and no estimator can do better (the efficiency bound). Where a kind of point is never
-#    answered, no number of points helps.
+#    As many times as one over the chance of an answer: here features tell nothing about errors.
+#    Where they do, it is less. No regular estimator can do better in the limit (the efficiency
+#    bound). Where a kind of point is never answered, no number of points helps.
 #    :::
 
 # %% tags=["solution"]
@@ -670,13 +671,13 @@ for answered in (1.0, 0.5, 0.1, 0.02):
     print(f"answers {answered:.0%}: {bound / 0.16:.0f} times the points")
 
 # %% [markdown]
-# 3. Get one of the two models wrong on purpose. Which of the three estimators survives both
-#    mistakes?
+# 3. Get one of the two models wrong on purpose, then the other instead. Which of the three
+#    estimators survives either mistake?
 #
 #    :::{dropdown} Solution
 #    The truth is a half. The plug-in estimate repeats a wrong outcome model, weighting (`ipw`) a
 #    wrong propensity. The doubly robust one is right if either is: it adds to the model's guess the
-#    weighted errors of that guess. If both are wrong, it is wrong, too.
+#    weighted errors of that guess. If both are wrong, it is in general wrong, too.
 #    :::
 
 # %% tags=["solution"]

@@ -4,7 +4,7 @@
 # [The previous page](counterfactual.py) scored two services as if they had always answered. How
 # wrong can its interval be, and what shows it?
 #
-# **Answer.** It can be wrong while nothing shows it: once the test data have leaked,
+# **Answer.** It can be wrong while nothing shows it: once all test data have leaked,
 # {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the overlap looks as
 # good as before. On real digits the fit of the propensities is the weak part. If the services tell
 # them, the intervals for two classifiers hardly ever miss.
@@ -613,7 +613,7 @@ chapter.values(
 #   - propensities known
 # * - I, deterministic
 #   - {value}`counterfactual_limits.digits_one`
-#   - none (a rule)
+#   - no interval (a rule)
 # * - II
 #   - {value}`counterfactual_limits.digits_two`
 #   - {value}`counterfactual_limits.digits_two_known:.0f`
@@ -646,8 +646,8 @@ chapter.values(
 #
 #    :::{dropdown} Solution
 #    Of the contaminated points only those that were withheld are unknown, here about three in ten.
-#    Each of these may have any score from 0 to 1. So the bounds widen in proportion to the share,
-#    and no larger sample narrows that part.
+#    Each of these may have any score from 0 to 1. So the bounds widen about in proportion to the
+#    share, and no larger sample narrows that part.
 #    :::
 
 # %% tags=["solution"]
@@ -662,13 +662,14 @@ found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
 print(contamination_bounds(found, [0.0, 0.05, 0.1, 0.2]).round(2).to_string(index=False))
 
 # %% [markdown]
-# 2. The chance of an answer falls to 0 somewhere. What does it cost, if it falls to a fifth, or to
-#    a thousandth?
+# 2. The chance of an answer rises evenly from a least one to 1. What does it cost, if the least is
+#    a fifth, or a thousandth?
 #
 #    :::{dropdown} Solution
-#    The variance is the mean of one over the chance. That mean grows slowly, like a logarithm, as
-#    long as few points have tiny chances. The danger is another one: the few answers there carry
-#    huge weights, and a small mistake in their propensities moves everything.
+#    The variance grows by the mean of one over the chance, as accuracy is the same everywhere. That
+#    mean grows slowly, like a logarithm, as few points have tiny chances. The danger is another
+#    one: the few answers there carry huge weights, and a small mistake in their propensities moves
+#    everything.
 #    :::
 
 # %% tags=["solution"]
@@ -689,7 +690,8 @@ for least in (0.2, 0.05, 0.01, 0.001):
 #    :::{dropdown} Solution
 #    Where both answered, the difference of their scores is seen, and it hardly varies: what is hard
 #    for one is hard for the other. `mixed_difference` uses these pairs, the other estimate treats
-#    the two models apart.
+#    the two models apart. The former also needs that whether both answered says nothing about the
+#    difference, given the features. Here that holds, as coins decide.
 #    :::
 
 # %% tags=["solution"]

@@ -6,8 +6,8 @@
 #
 # **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
 # privacy, models may answer only {value}`interplay.coverage_strict:.0%` of the images at the
-# smallest budget. That is the mean of several methods; on harder data far less is left. Noise that
-# hides a single patient also blurs what a model knows about unusual ones.
+# smallest budget. That is the mean of several methods; on harder data far less is left. P1's
+# reason: noise that hides a single patient also blurs what a model knows about unusual ones.
 #
 # **Do this.**
 # - Rank points by the softmax response: it is free, and no method is better at all budgets.
@@ -34,8 +34,8 @@
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
 #   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. On CIFAR-10 it
 #   is {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
-#   {value}`interplay@standard.gtsrb.best_strict`. SCTD gains where noise is large ([Where does SCTD
-#   win?](beyond/sctd_map.py)).
+#   {value}`interplay@standard.gtsrb.best_strict`. SCTD can be ahead of the softmax response
+#   where noise moves the parameters far ([Where does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters", "hide-input"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -164,7 +164,7 @@ chapter.values(
 # ## The experiments
 #
 # The learning rate is chosen for each way of training and each budget, by accuracy on validation
-# points that are neither trained nor evaluated on. One training run a rate finds the best. In the
+# points that are neither trained nor evaluated on. One training run per rate finds the best. In the
 # main run on Fashion-MNIST the mean of {value}`interplay@standard.rate_seeds` training runs then
 # decides between it and its neighbors; in all others the first decides. Intervals are over training
 # runs at the chosen rate: another choice, or other validation points, may move a score further. No
@@ -345,9 +345,9 @@ chapter.values(
 # Privacy takes the accuracy at full coverage (softmax response) from
 # {value}`interplay.accuracy_free:.3f` to {value}`interplay.accuracy_strict:.3f` at the strictest
 # budget. Sharing the budget costs a deep ensemble more: it is left with
-# {value}`interplay.de_strict:.3f`. Recovering the accuracy without privacy takes coverage, on
-# average over the methods. At moderate budgets {value}`interplay.coverage_moderate:.2f` is left, at
-# the strictest one {value}`interplay.coverage_strict:.2f`.
+# {value}`interplay.de_strict:.3f`. To be as accurate as without privacy takes coverage. On average
+# over the methods {value}`interplay.coverage_moderate:.2f` is left at moderate budgets,
+# {value}`interplay.coverage_strict:.2f` at the strictest one.
 #
 # Without privacy {value}`interplay.best_free` has the lowest {term}`normalized score`
 # ({doc}`normalized_score`). At the strictest budget {value}`interplay.best_strict` has. A network
@@ -612,8 +612,9 @@ for target in (0.85, 0.9, 0.95):
 #
 #    :::{dropdown} Solution
 #    Points with equal scores are answered together or not at all. So the threshold can only stop at
-#    the end of a group, and coverage is lost up to the next one. SCTD has such groups: most points
-#    never changed their class. Say how ties are broken when you compare methods.
+#    the end of a group, and nearly a whole group may go unanswered. SCTD may have a large one: on
+#    Fashion-MNIST about half of the points never change their class at a checkpoint. Say how
+#    ties are broken when you compare methods.
 #    :::
 
 # %% tags=["solution"]
@@ -633,8 +634,8 @@ for levels in (1000, 7, 3):
 #
 #    :::{dropdown} Solution
 #    Less than the root of their number: random batches protect the better, the more noise there is.
-#    But every gradient of every member has that noise. An ensemble has to win back more than that
-#    by averaging.
+#    P1's longer training starts with more noise, and comes nearer to the root. Every gradient of
+#    every member has that noise, which averaging has to win back.
 #    :::
 
 # %% tags=["solution"]
@@ -647,13 +648,14 @@ for members in (2, 5, 10):
     print(f"{members} models: {together / alone:.2f} times the noise")
 
 # %% [markdown]
-# 3. One point was wrong early in training, one late, one never. Which does SCTD answer last? What
-#    does a larger $k$ change?
+# 3. One point had another class early in training, one late, one never. Which does SCTD answer
+#    last? What does a larger $k$ change?
 #
 #    :::{dropdown} Solution
-#    The one that was wrong late: late disagreement weighs most. A larger $k$ forgets early ones
-#    faster, until that point nearly ties with the one that was never wrong. Whoever chooses $k$ by
-#    the test points chooses the order that these points like; choose it on validation points.
+#    The second: late disagreement weighs most. A larger $k$ forgets early disagreement, until the
+#    first point nearly ties with the third. Whether the final class is right SCTD does not know.
+#    Whoever chooses $k$ by the test points chooses the order that these points like; choose it on
+#    validation points.
 #    :::
 
 # %% tags=["solution"]
@@ -662,7 +664,7 @@ import numpy as np
 from lib.selective import sctd
 
 labels = np.ones((10, 3), int)  # ten checkpoints, three points, all of class 1 in the end
-labels[:2, 0] = labels[-3:-1, 1] = 0  # point 0 was wrong early, point 1 late, point 2 never
+labels[:2, 0] = labels[-3:-1, 1] = 0  # point 0 was of class 0 early, point 1 late, point 2 never
 for k in (1.0, 3.0, 10.0):
     print(f"k = {k:g}:", (sctd(labels, k) + 0.0).round(3).tolist())
 

@@ -103,7 +103,7 @@ chapter.note(
 # A random order scores more on a less accurate model. So divide each score by that of a random
 # order at the same accuracy ({py:obj}`lib.selective.random_order_score`): 0 is a perfect order, 1
 # one that knows nothing, whatever the accuracy. Where lines rise to the right, privacy costs order.
-# Most do, as the caption says.
+# Most do; the caption has SR's ends.
 #
 # Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
 # after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
@@ -431,7 +431,7 @@ chapter.values(
 # what they learned. Networks that end at no loss anywhere, as 200 epochs may lead to, need not have
 # this fault.
 #
-# Our gate is one linear unit. In its authors' code the gate has a hidden layer with batch
+# Our gate is one linear unit. In its authors' code it has a hidden layer with batch
 # normalization, which private training rules out, and the loss does not divide by the coverage.
 # Tried once beside the records, without privacy on Fashion-MNIST at the target of a tenth, that
 # gate left a model that is right on more of all points. The hidden layer alone did not.

@@ -163,9 +163,9 @@ chapter.values(wrong_least=judged["wrong"].min(), wrong_most=judged["wrong"].max
 #    Over a hundred steps, how often does noise outweigh what the outlier added? Does $C$ matter?
 #
 #    :::{dropdown} Solution
-#    $C$ cancels: what counts is the number of steps over the root of it times $\sigma$. At the
-#    smallest budget noise wins nearly as often as a coin would. This is a sketch with full batches;
-#    in the page's training runs the majority pulls, too.
+#    $C$ cancels: what counts is the root of the number of steps, over $\sigma$. At the smallest
+#    budget noise wins in two of five cases, where a coin would in half. This is a sketch with full
+#    batches; in the page's training runs the majority pulls, too.
 #    :::
 
 # %% tags=["solution"]
@@ -183,7 +183,7 @@ for epsilon in (7.0, 3.0, 1.0):
 #    within 3 points?
 #
 #    :::{dropdown} Solution
-#    The interval narrows as one over the root of the number. Twice as many repetitions hardly help;
+#    The interval narrows as one over the root of the number. Twice as many repetitions help little;
 #    about a thousand are needed. One picture, as in P1's Figure 1, is a single draw of this coin.
 #    :::
 

@@ -6,8 +6,8 @@
 # accurate are trained otherwise. Is it the method that wins, or the way of training?
 #
 # **Answer.** On {value}`p1_regime.data`, at the smallest budget, SCTD's lead over the
-# {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains; with tuned rates
-# it is {value}`p1_regime.tuned_lead:+.4f`.
+# {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains. With tuned rates,
+# large batches and a small clipping norm it is {value}`p1_regime.tuned_lead:+.4f`.
 #
 # **Do this.**
 # - Before you choose SCTD, compare it with SR on models that are trained as yours will be.
@@ -266,7 +266,7 @@ chapter.values(
 #
 #    :::{dropdown} Solution
 #    About half, and no more. Below some thousand steps the noise hardly falls: a single small batch
-#    already has to be hidden. So a short training has few steps *and* much noise in each.
+#    already has to be hidden. So a short training has few steps *and* still half the noise in each.
 #    :::
 
 # %% tags=["solution"]
@@ -277,12 +277,12 @@ for steps in (100, 1000, 78_125):
     print(f"{steps:>6,} steps: noise multiplier {sigma:.2f}")
 
 # %% [markdown]
-# 2. Typical gradients have norm 1. What does a clipping norm of 10, P1's, do to them?
+# 2. Suppose that gradients have norm 1. What does a clipping norm of 10, P1's, do to them?
 #
 #    :::{dropdown} Solution
-#    It clips nothing, and adds ten times the noise. A small norm cuts signal and noise alike, so
-#    that their ratio stays. This is why P1's settings are much noisier than they look, and why
-#    SCTD, which averages noise away, has its chance there.
+#    It clips nothing, and adds ten times the noise of a norm of 1 (to each parameter). A smaller
+#    norm cuts signal and noise alike, so that their ratio stays. If gradients are that small, P1's
+#    settings are much noisier than they look, and SCTD, which averages noise away, has its chance.
 #    :::
 
 # %% tags=["solution"]

@@ -342,11 +342,11 @@ chapter.values(
 # ## Exercises
 #
 # 1. A service answers always, half of the time, or in a tenth of the cases. What happens to the
-#    width of the exact sequence?
+#    width of the exact sequence for the population's score?
 #
 #    :::{dropdown} Solution
-#    It grows about as the root of one over the chance, as the variance does. Even with all answers
-#    it is wider than an interval for one look. That is the price for looking at any time.
+#    It grows about as the root of one over the chance, as a standard error does. Even with all
+#    answers it is wider than an interval for one look. That is the price for looking at any time.
 #    :::
 
 # %% tags=["solution"]
@@ -358,7 +358,7 @@ rng, n = np.random.default_rng(0), 5000
 right = 1.0 * (rng.random(n) < 0.8)
 for floor in (1.0, 0.5, 0.1):
     known = Nuisances(rng.random(n) > floor, right, np.full(n, 1 - floor), np.full(n, 0.8))
-    found = exact_sequence(known, floor=floor)
+    found = exact_sequence(known, floor=floor, target="population")
     print(f"answers {floor:.0%}: {found.upper[-1] - found.lower[-1]:.3f} wide")
 
 # %% [markdown]

@@ -29,7 +29,7 @@
 #   best at its budget.
 # - *Caution.* Where the noise is small, SR is ahead, in {value}`sctd_map.sr_ahead` settings.
 # - *Caution.* At the most accurate learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
-#   {value}`sctd_map.tuned` cases. SCTD is in {value}`sctd_map.tuned_sctd`.
+#   {value}`sctd_map.tuned` cases, SCTD in {value}`sctd_map.tuned_sctd`.
 #
 # ## What to do
 #
@@ -282,7 +282,7 @@ chapter.values(
 
 # %% [markdown]
 # At the most accurate of the learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
-# {value}`sctd_map.tuned` regimes and budgets. SCTD is in {value}`sctd_map.tuned_sctd`. With ties
+# {value}`sctd_map.tuned` regimes and budgets, SCTD in {value}`sctd_map.tuned_sctd`. With ties
 # broken by SR, SR is ahead in {value}`sctd_map.tuned_broken_sr` and SCTD in
 # {value}`sctd_map.tuned_broken`. The list of rates is coarse, and its ends are among them. Rates
 # were chosen on the points on which they are reported, which flatters all of them. Choosing one
@@ -373,11 +373,11 @@ chapter.values(
 # %% [markdown]
 # Formula and $k$ matter little. The spacing matters by way of ties: with fewer models watched more
 # points never change. That costs SCTD where ties are averaged, and helps it where SR breaks them.
-# Over the last half alone its mean score is clearly lower than over all. The last models alone tie
-# most, and are then ranked by SR for the most part. P1 watches far more than this map. By the mean
-# score each variant wins {value}`sctd_map.fewest_averaged` to {value}`sctd_map.most_averaged`
-# settings with ties averaged. With ties broken by SR each wins {value}`sctd_map.fewest_broken` to
-# {value}`sctd_map.most_broken`.
+# So broken, its mean score over the last half alone is clearly lower than over all. The last models
+# alone tie most, and are then ranked by SR for the most part. P1 watches far more than this map. By
+# the mean score each variant wins {value}`sctd_map.fewest_averaged` to
+# {value}`sctd_map.most_averaged` settings with ties averaged. With ties broken by SR each wins
+# {value}`sctd_map.fewest_broken` to {value}`sctd_map.most_broken`.
 #
 # ## Do P1's printed settings lie there?
 #
@@ -458,13 +458,13 @@ for checkpoints in (10, 40, 160):
     print(f"{checkpoints:>3} checkpoints: {np.mean(score == 0):.0%} of the points tie at the top")
 
 # %% [markdown]
-# 2. A score is blurred by noise. How many models must be averaged for their order to be as good as
-#    without it?
+# 2. A score is blurred by noise. How much better is the order of a mean over several models?
 #
 #    :::{dropdown} Solution
 #    The normalized score falls toward that of the score without noise, and slowly: four times the
-#    models halve the noise. The first few help most. That is what SCTD and averages of the last
-#    models have in common.
+#    models halve the noise. The first few help most. SCTD and averages of the last models have that
+#    in common. But checkpoints of one training run share much of their noise, which here is drawn
+#    anew for each model, so they gain less.
 #    :::
 
 # %% tags=["solution"]
