@@ -31,7 +31,7 @@
 #   shuffles. RxRx1's come out to the digit.
 # - *Caution.* With the authors' seed {value}`suitability.main_ood_accuracy:.1%` of the decisions
 #   out of distribution are right. But four of five experiments are unsuitable: a filter that
-#   never says SUITABLE is right in four of five, too.
+#   never says SUITABLE is right in four of five already.
 # - *Depends on the margin.* With a margin of {value}`suitability.widest:g` the filter calls
 #   {value}`suitability.widest_fpr:.0%` of the unsuitable data SUITABLE.
 # - *Does not quite hold.* P2 says that a drop of more than three points is never called suitable.
@@ -697,11 +697,13 @@ for margin in (0.0, 0.01, 0.02, 0.03, 0.05):
     print(f"drop {test.mean() - user.mean():.3f}, margin {margin:g}: t = {found.statistic:+.2f}")
 
 # %% [markdown]
-# 2. User data are as good as test data. How likely is SUITABLE? And with four times the points?
+# 2. User data are as good as test data, and the margin is two points. How likely is SUITABLE? And
+#    with four times the points?
 #
 #    :::{dropdown} Solution
 #    A small sample mostly ends without a verdict, though nothing is wrong with the data.
-#    INCONCLUSIVE is not a sign of a drop. Look at the power before you collect:
+#    INCONCLUSIVE is not a sign of a drop. Without a margin the probability is the level, however
+#    many points there are. Look at the power before you collect:
 #    {py:obj}`lib.suitability.required_sample_size`.
 #    :::
 

@@ -459,8 +459,8 @@ estimates_u = suitability_filter.estimate(user_signals)
 # "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
 # Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
 # to pass, and no correction is needed for that. By the estimates all pairs pass here. By the
-# labels, which stand beside, Asia and the Americas differ by about the margin: so many labels show
-# neither more than it nor equivalence. A claim of fairness needs labels.
+# labels, which stand beside, Asia and the Americas differ by about the margin: these labels are too
+# few to show more than it or equivalence. A claim of fairness needs labels.
 
 # %%
 both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
@@ -696,10 +696,11 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With {value}`suitability_guarantee.most_holdout:,` hold-out rows fewer suitable folds are missed,
-# the more rows the user brings. False positives go from {value}`suitability_guarantee.fpr_few:.1%`
-# to {value}`suitability_guarantee.fpr_all:.1%`. What is left need not be the user's matter: the
-# test rows are as many as before, and estimates that are off stay off.
+# With {value}`suitability_guarantee.most_holdout:,` hold-out rows all of the user's rows miss fewer
+# suitable folds than {value}`suitability_guarantee.few` do. False positives go from
+# {value}`suitability_guarantee.fpr_few:.1%` to {value}`suitability_guarantee.fpr_all:.1%`. What is
+# left need not be the user's matter: the test rows are as many as before, and estimates that are
+# off stay off.
 #
 # ## Multicalibration: right in every group
 #
@@ -713,13 +714,14 @@ chapter.settle(
 # ```{margin}
 # **A step.** While some group, or some tenth of the estimates in a group, has a mean residual above
 # two points and at least 100 rows, its estimates move by that residual. These two numbers were
-# fixed before any result was seen; *multicalibrated* was added when the others had been seen.
+# fixed before any result was seen; *beyond 3 s.e.* was added when the others had been seen.
 # ```
 #
 # All methods have the same {value}`suitability_guarantee.calibration_rows:,` labeled source rows,
 # as far as there are as many. *Paper* fits its estimator to all of them. The others spend half on
 # the estimator and half on a correction: of nothing (*half*), of the *group means*, or of groups
-# and levels (*multicalibrated*). The last corrects only residuals beyond three standard errors.
+# and levels (*multicalibrated*). *Beyond 3 s.e.* corrects only residuals beyond three standard
+# errors.
 #
 # All are judged on rows that neither saw. These are each group of the remaining source data (ID),
 # and each OOD user fold, whose later years and new regions are in no group.
@@ -810,7 +812,7 @@ for half_width in (0.04, 0.02, 0.01):
 #    :::{dropdown} Solution
 #    The same bias on both cancels. If user data alone are overstated, the margin for the estimates
 #    shrinks, since part of it is used up. If they are understated, it grows. So what matters is how
-#    the offset *differs*, which no data without labels show.
+#    the offset *differs*, which user data without labels do not show.
 #    :::
 
 # %% tags=["solution"]
@@ -825,8 +827,8 @@ for test, user in ((0.0, 0.0), (0.02, 0.02), (0.0, 0.03), (0.0, -0.03)):
 #
 #    :::{dropdown} Solution
 #    Pocock's design raises it alike for all looks. O'Brien and Fleming's is strict at first and
-#    nearly 1.645 in the end, so that it costs little power. Unplanned looks at 1.645 would err far
-#    more often than the level.
+#    nearly 1.645 in the end, so that it costs little power. Five unplanned looks at 1.645 err more
+#    than twice as often as the level allows.
 #    :::
 
 # %% tags=["solution"]

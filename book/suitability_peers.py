@@ -4,8 +4,8 @@
 # Other methods estimate accuracy without labels, too: does any of them tell suitable data from
 # unsuitable ones better than [the paper's filter](suitability.py)?
 #
-# **Answer.** Not in right decisions; but with the known labels of the test data, which the paper's
-# filter leaves aside, a filter orders them better: its ROC AUC is
+# **Answer.** None is more often right at 5%, but calibrated confidence orders decisions better, and
+# so does a filter that uses the test data's labels: its ROC AUC is
 # {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**
@@ -125,9 +125,9 @@ first = loaded[main, model_seeds[0]]
 # ## How well each signal predicts correctness
 #
 # Tables 6 and 7 leave the filter aside and ask how well correctness is predicted *in distribution*.
-# They say so of each signal, how well it is calibrated, and how strongly it differs between right
-# and wrong predictions. The authors print means over three random splits of the ID data, and so are
-# held against the range of such means.
+# For each signal they say how well it predicts, how well that is calibrated, and how strongly the
+# signal differs between right and wrong predictions. The authors print means over three random
+# splits of the ID data, and so are held against the range of such means.
 #
 # ```{margin}
 # **Binned calibration errors** are biased upwards, and the paper's are means over bins, not over
@@ -650,12 +650,13 @@ for text in report.warnings:
 # %% [markdown]
 # ## Exercises
 #
-# 1. A better estimator has less spread. If its standard deviation halves, how many user points are
-#    saved?
+# 1. The test compares means of estimates. If their standard deviation halves, how many user points
+#    are saved?
 #
 #    :::{dropdown} Solution
-#    Three of four: the number goes as the square of the standard deviation. That is what good
-#    signals are for. A bias is not cured by it, and grows more visible.
+#    Three of four: the number goes as the square of the standard deviation. But a small spread is
+#    no merit. Estimates that hardly tell right from wrong have the smallest, and hide most of a
+#    drop. No number of points cures a bias.
 #    :::
 
 # %% tags=["solution"]
@@ -671,8 +672,9 @@ for sd in (0.1, 0.2, 0.4):
 #
 #    :::{dropdown} Solution
 #    The constant is perfectly calibrated on data like these, and useless: it says 0.75 of any user
-#    data, however bad. Calibration is necessary for the test and not sufficient. It must hold on
-#    the *user's* data, where the constant fails first.
+#    data, and hides the whole drop. The other one shows four fifths of it, if right and wrong still
+#    look alike there. What the test needs is calibration on the *user's* data, which calibration on
+#    the source does not promise.
 #    :::
 
 # %% tags=["solution"]
@@ -689,9 +691,9 @@ for name, estimate in (("constant", constant), ("nearly an oracle", oracle)):
 # 3. A filter says SUITABLE. How wrong may its estimates be before that verdict would turn?
 #
 #    :::{dropdown} Solution
-#    The tipping point is the bias of the user's estimates at which the test no longer rejects. It
-#    is less than the margin, of which sampling error takes its part. Compare it with the offsets
-#    that labels have shown on other data.
+#    The tipping point is the bias of the user's estimates, beyond that of the test data's, at which
+#    the test no longer rejects. It is what the estimated drop and its sampling error leave of the
+#    margin. Compare it with the offsets that labels have shown on other data.
 #    :::
 
 # %% tags=["solution"]

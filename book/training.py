@@ -416,9 +416,9 @@ for batch in (64, 256, 1024):
 #    some?
 #
 #    :::{dropdown} Solution
-#    All rows keep it. Exact composition spends the budget to the last digit. The rule of thumb,
-#    $\epsilon / \sqrt M$, is close and happens to stay below; that it does is no theorem. Plain
-#    composition throws more than half away, and accuracy with it.
+#    All rows keep it here. *Composed* spends the budget by RDP to the last digit. The rule of
+#    thumb, $\epsilon / \sqrt M$, is close and happens to stay below; with the largest budget of the
+#    table above it does not. Plain composition throws more than half away, and accuracy with it.
 #    :::
 
 # %% tags=["solution"]
@@ -432,8 +432,9 @@ for row in budget_table([3.0], 1e-5, sample_rate=0.01, steps=1000, members=5):
 # 3. Two accountants read the same ledger. What does the looser one cost?
 #
 #    :::{dropdown} Solution
-#    RDP proves less than PLD does, by about a tenth of $\epsilon$. Nothing about the training
-#    differs. Only the proof is tighter, so a budget kept by RDP is kept with some to spare.
+#    RDP proves less than PLD does, by a tenth of $\epsilon$ or somewhat more here. Nothing about
+#    the training differs. Only the proof is tighter, so a budget kept by RDP is kept with some to
+#    spare.
 #    :::
 
 # %% tags=["solution"]

@@ -179,8 +179,8 @@ if out:
 # 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
 #
 # What no column says are options: `--margin`, the acceptable drop, `--target`, the accuracy to
-# reach by abstaining, and `--audit-design`, how membership scores came about. As a notebook, with
-# them as parameters, this page makes the report of
+# reach by abstaining, and `--audit-design`, how membership scores came about. This page is such a
+# report as a notebook, with them as parameters:
 # `papermill book/your_model.py report.ipynb -p predictions my.npz`.
 #
 # How a verdict on suitability begins says what to do:
@@ -340,9 +340,9 @@ Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 #    of 85% take?
 #
 #    :::{dropdown} Solution
-#    More than some hundred: the bound must exclude 85% with 95% certainty, and pays for the choice
-#    among many thresholds. Then everything can be answered at once. The report says "no threshold"
-#    where rows are too few, which is no verdict on the model.
+#    More than 400: the bound must exclude 85% with 95% certainty, and pays for the choice among
+#    many thresholds. Then everything can be answered at once. That no threshold is found where rows
+#    are too few is no verdict on the model.
 #    :::
 
 # %% tags=["solution"]
@@ -356,26 +356,25 @@ for n in (100, 400, 1600):
     print(f"{n:>6,} rows: answered {found.coverage or 0:.0%}")
 
 # %% [markdown]
-# 2. Your file has membership scores, and the attack is right in three of four. What do more points
-#    show?
+# 2. Your file has membership scores of one training, and the attack is right in three of four. What
+#    do more points show?
 #
 #    :::{dropdown} Solution
-#    The bound climbs to the log-odds of the rate, $\log 3 \approx 1.1$, and never beyond: more
-#    points only make it sure. A claim of $\epsilon = 1$ is refuted if the bound exceeds it. A
-#    Bayesian or swept bound above 1 is no refutation.
+#    At that rate the bound climbs to its log-odds, $\log 3 \approx 1.1$, and never beyond: more
+#    points only make it sure. A claim of $\epsilon = 1$ is refuted if the bound exceeds it, and
+#    fair coins decided who was a member. A Bayesian bound above 1 is no refutation, nor is the best
+#    of many thresholds, unless the level pays for the choice.
 #    :::
 
 # %% tags=["solution"]
-from lib.audit import AttackCounts, epsilon_interval
+from lib.audit import one_run_epsilon
 
-for times in (1, 8, 64):
-    counts = AttackCounts(tp=75 * times, fp=25 * times, tn=75 * times, fn=25 * times)
-    low, _ = epsilon_interval(counts, 1e-5, 0.95, "clopper-pearson", side="lower")
-    print(f"{200 * times:>6,} points: at least {low:.2f}")
+for n in (200, 1000, 10_000):
+    print(f"{n:>6,} points: at least {one_run_epsilon(n * 3 // 4, n, n, 1e-5):.2f}")
 
 # %% [markdown]
-# 3. `audit_design` says whether trials are independent or points of one training. Does the weaker
-#    assumption cost much?
+# 3. `audit_design` says whether trials are independent or points of one training. Is the bound for
+#    one training much lower, at the same rate of right guesses?
 #
 #    :::{dropdown} Solution
 #    Not here: the bound for one training counts all right guesses together, the other one splits
