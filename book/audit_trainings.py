@@ -86,7 +86,7 @@ activation: str = "tanh"  # {tanh, relu} of the MLP
 gradient: bool = True  # any whether the white-box attack is run
 delta: float = 1e-5  # (0, 1) of all guarantees and audits
 level: float = 0.9  # (0, 1) of intervals
-sanity_models: int = 1500  # [30, 1000000] trainings of each audit with a known answer
+sanity_models: int = 1500  # [30, 1000000] runs of each audit with a known answer
 detection_models: list[int] = [128, 256, 512, 1024, 2048]  # [8, 100000] of a planned audit
 sanity_engines: list[str] = ["kernel"]  # {kernel, taps, batched, single} engines that are audited
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -212,7 +212,7 @@ what += f", {canaries} of {points:,} labels wrong" * bool(canaries)
 chapter.table(
     system.summary_table(results),
     "trainings",
-    f"The audited trainings on {what}",
+    f"The audited training runs on {what}",
     {"noise multiplier": ".3f", "proven epsilon": ".3f", "accuracy": ".3f", "LiRA accuracy": ".3f"},
 )
 
@@ -247,7 +247,7 @@ chapter.figure(
 chapter.figure(
     figures.plot_roc(results, [attack.name for attack, _ in system.ATTACKS]),
     "roc",
-    alt="ROC curves on logarithmic axes, a panel a budget, with the limit that the budget proves.",
+    alt="ROC curves on logarithmic axes, one plot per budget, with the limit that it proves.",
     caption="ROC curves of the attacks on the target models; dotted: what the accountant allows.",
 )
 
@@ -443,7 +443,7 @@ caught = stored_table(sanity.sanity_table, problem, sanity_models, seed, engines
 chapter.table(
     caught,
     "sanity",
-    f"Lower bounds at 99.9% from {sanity_models:,} trainings each, a third for the threshold",
+    f"Lower bounds at 99.9% from {sanity_models:,} training runs each, a third for the threshold",
     {"lower bound": ".3f", "proven": ".3f"},
     aside=True,
 )

@@ -2,7 +2,7 @@
 # # Label-DP canaries: ALIBI and PATE under attack
 #
 # If only the labels are private, what do examples with a wrong label on purpose,
-# {term}`canaries <canary>`, say about the promised privacy of a model that was trained on them?
+# {term}`canaries <canary>`, say about the promised privacy of a model trained on them?
 #
 # **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with a hundred classes and
 # little $\epsilon$ to find, the lower bound is above the truth in
@@ -26,7 +26,7 @@
 #   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
 #   if canaries are independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
-#   add up where classes are many. With ten classes the paper's lower bound errs in
+#   add up with many classes. With ten classes the paper's lower bound errs in
 #   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
 #   {value}`canaries.study_least`.
 # - *Caution.* AGIBI and PATE have a $\delta$: there the valid bounds of all audits here show
@@ -46,10 +46,10 @@ dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, cifar100, own
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18, wide_resnet} what is trained
 points: int = 4000  # [100, 50000] training points
 canaries: int = 100  # [10, 10000] points with a wrong label in each training
-n_models: int = 3  # [1, 1000] trainings of each kind, with their own canaries and noise
+n_models: int = 3  # [1, 1000] training runs of each kind, with their own canaries and noise
 alibi_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] ALIBI, descending
 agibi_epsilons: list[float] = [19.0, 7.7, 3.7]  # (0, 100] AGIBI, descending
-rr_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] randomised response, descending
+rr_epsilons: list[float] = [8.0, 2.1, 1.0]  # (0, 100] randomized response, descending
 hidden: int = 32  # [1, 10000] hidden units of the MLP
 epochs: float = 0.0  # [0, 10000] passes over the points; 0: as many updates as below
 steps: int = 1000  # [2, 1000000] updates of a training
@@ -67,12 +67,12 @@ pate_answers: list[int] = [100, 40, 30]  # [1, 100000] most answers, one for eac
 pate_queries: int = 1000  # [1, 50000] images that the teachers are asked about
 pate_steps: int = 200  # [2, 1000000] updates of a FixMatch training
 pate_student_steps: int = 0  # [0, 1000000] the same of a student; 0: as many as of a teacher
-pate_batch: int = 20  # [1, 10000] labelled examples in a step of it
+pate_batch: int = 20  # [1, 10000] labeled examples in a step of it
 pate_learning_rate: float = 0.3  # (0, 100] of FixMatch
 pate_threshold: float = 0.8  # [0, 1] confidence that makes a pseudo-label
 delta: float = 1e-5  # (0, 1) of AGIBI's and PATE's guarantees
-groups: int = 10  # [2, 1000] trainings that share the canaries of one, at most as many
-study_repetitions: int = 120  # [10, 1000000] audits of randomised response
+groups: int = 10  # [2, 1000] training runs that share the canaries of one, at most as many
+study_repetitions: int = 120  # [10, 1000000] audits of randomized response
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of data, canaries, noise and models
 
@@ -223,7 +223,8 @@ if real:
         "the intervals of ALIBI and AGIBI overlap at every level. That is a weak test: "
         f"{published.pairs_in_words(paired)} (one training each, McNemar's test for all six). Of "
         f"the losses the least p is {paired['p, losses'].min():.1g} by the authors' errors and "
-        f"{paired['p, losses (sandwich)'].min():.1g} by the sandwich below; neither keeps a level. "
+        f"{paired['p, losses (sandwich)'].min():.1g} by the sandwich "
+        "estimator below; neither keeps a level. "
         "Our text lacks PATE's audits. CIFAR-10's files of ALIBI, high and very high, are the same."
     )
 else:
@@ -515,7 +516,7 @@ chapter.figure(
 chapter.table(
     trained,
     "trained",
-    f"Our own trainings, {canaries} canaries in {settings.data.train:,} labels each, pooled",
+    f"Our own training runs, {canaries} canaries in {settings.data.train:,} labels each, pooled",
     {
         "accuracy": ".3f",
         "claimed": ".2f",

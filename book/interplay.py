@@ -41,7 +41,7 @@
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, medium_cnn, resnet18} the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
-n_seeds: int = 3  # [2, 50] trainings per method and budget
+n_seeds: int = 3  # [2, 50] training runs per method and budget
 epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below
 steps: int = 130  # [2, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
@@ -52,7 +52,7 @@ checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCT
 rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose from
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
 first_rates: int = 0  # [0, 50] rates that a search begins with, in the middle; 0: all
-rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
+rate_seeds: int = 1  # [1, 50] runs for the best rate and its neighbors, which decide
 families: list[str] = [
     "plain",
     "MCDO",
@@ -65,7 +65,7 @@ families: list[str] = [
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
-rare_seeds: int = 2  # [1, 50] trainings of each with a rare class, at most n_seeds
+rare_seeds: int = 2  # [1, 50] training runs of each with a rare class, at most n_seeds
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
@@ -244,7 +244,7 @@ chapter.figure(
     figures.plot_panel(trained),
     "panel",
     alt=(
-        "One panel per budget: selective accuracy against coverage, a line per method, and points "
+        "One plot per budget: selective accuracy against coverage, a line per method, and points "
         "for SelectiveNet where it was trained."
     ),
     caption=f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds."
@@ -507,7 +507,7 @@ rare = experiments.run_imbalance(trained, keep, rare_seeds)
 chapter.figure(
     figures.plot_imbalance(rare),
     "imbalance",
-    alt="One panel per sampling probability: accuracy against coverage, solid for the rare class.",
+    alt="One plot per sampling probability: accuracy against coverage, solid for the rare class.",
     caption=(
         f"As P1's Figures 4 and 5, on {used}: accuracy against coverage by budget; solid: the "
         "rare class alone, dashed: all points."
@@ -518,7 +518,7 @@ chapter.figure(
 chapter.figure(
     figures.plot_positions(rare),
     "positions",
-    alt="One panel per sampling probability: ticks where each point of the rare class is accepted.",
+    alt="One plot per sampling probability: ticks where each point of the rare class is accepted.",
     caption=(
         "At which coverage test points of class 0 are accepted (first seed, every so many-th point "
         "if there are more than sixty): upper row of ticks right, lower row wrong."

@@ -44,7 +44,7 @@
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, medium_cnn, resnet18} the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
-n_seeds: int = 3  # [1, 50] trainings per method and budget
+n_seeds: int = 3  # [1, 50] training runs per method and budget
 epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below
 steps: int = 130  # [2, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected size of a Poisson sample
@@ -55,7 +55,7 @@ checkpoint_every: int = 20  # [1, 100000] steps between the checkpoints that SCT
 rates: list[float] = [0.05, 0.15, 0.45]  # (0, 1000] learning rates to choose from
 free_rates: list[float] = [0.01, 0.03, 0.1]  # (0, 1000] learning rates without privacy
 first_rates: int = 0  # [0, 50] rates that a search begins with, in the middle; 0: all
-rate_seeds: int = 1  # [1, 50] trainings for the best rate and its neighbours, which decide
+rate_seeds: int = 1  # [1, 50] runs for the best rate and its neighbors, which decide
 families: list[str] = [
     "plain",
     "MCDO",
@@ -120,7 +120,7 @@ if orders:
     chapter.figure(
         figures.plot_order(orders),
         "order",
-        alt="A panel a data set: score over a random order's, by budget, a line a method.",
+        alt="One plot per data set: score over a random order's, by budget, a line a method.",
         caption=(
             "Score over that of a random order at the same accuracy, of the recorded runs with "
             "several seeds; bars are 95% intervals over these, at the mean accuracy. "
@@ -283,7 +283,7 @@ chapter.figure(
     figures.plot_moving_bound(accuracies),
     "moving_bound",
     alt=(
-        "Panels of selective accuracy against coverage, at accuracies of "
+        "Plots of selective accuracy against coverage, at accuracies of "
         f"{', '.join(f'{a:g}' for a in accuracies)}: in each the dashed bound, two curves below "
         "it, and a level line for a random order."
     ),

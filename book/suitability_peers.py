@@ -56,7 +56,7 @@ alpha: float = 0.05  # (0, 0.5) significance level of the test
 partition_seed: int = 32  # [0, 4294967295] seed of the shuffles; the authors' is 32
 digits_folds: int = 5  # [2, 5] folds where digits stand in for the real data
 signal_seeds: list[int] = [0]  # {0, 1, 2} models that the choice of signals reads
-algorithms: list[str] = ["IRM", "groupDRO"]  # {IRM, groupDRO} other trainings, seed 0
+algorithms: list[str] = ["IRM", "groupDRO"]  # {IRM, groupDRO} other training runs, seed 0
 calibration_splits: int = 1  # [1, 60] random splits of the calibration of single signals
 estimator_rows: int = 1000  # [100, 10000] rows that all estimators and calibrations are fitted to
 full_splits: int = 0  # [0, 60] splits of the paper's comparison of estimators at full size; 0: none
@@ -225,7 +225,7 @@ shap_values, base = suitability.shap_values(all_signals, all_correct, all_signal
 chapter.figure(
     figures.plot_shap(shap_values, all_signals.iloc[sample], rng=np.random.default_rng(seed)),
     "shap",
-    alt="Twelve rows of points, one row a signal: SHAP values in log-odds, coloured by the signal.",
+    alt="Twelve rows of points, one row a signal: SHAP values in log-odds, colored by the signal.",
     caption=f"SHAP values of the correctness estimator, {title} ID, {len(sample):,} rows.",
 )
 
@@ -410,7 +410,7 @@ shown_peers = peers[(peers["dataset"] == main) & (peers["kind"] == "OOD")]
 chapter.table(
     shown_peers.drop(columns=["dataset", "kind"]).replace({"peer": PEERS}),
     "peers",
-    f"The filter and its peers on the same experiments, {title} OOD, mean over models",
+    f"The filter and other methods on the same experiments, {title} OOD, mean over models",
     dict.fromkeys(METRICS, ".3f"),
     csv=peers,
 )

@@ -64,9 +64,9 @@ activation: str = "tanh"  # {tanh, relu} of the MLPs
 gradient: bool = True  # any whether the white-box attack is run
 delta: float = 1e-5  # (0, 1) of the guarantees
 level: float = 0.95  # (0, 1) with which limits hold at all thresholds together
-hard_models: int = 1500  # [30, 1000000] trainings of the hard case
-label_epsilon: float = 2.0  # (0, 100] of randomised response on labels
-label_models: int = 256  # [8, 100000] trainings on such labels
+hard_models: int = 1500  # [30, 1000000] training runs of the hard case
+label_epsilon: float = 2.0  # (0, 100] of randomized response on labels
+label_models: int = 256  # [8, 100000] training runs on such labels
 label_points: int = 100  # [20, 1000000] points of each
 label_steps: int = 250  # [2, 1000000] updates of each
 label_batch: int = 25  # [1, 100000] expected size of a sample
@@ -77,9 +77,9 @@ private_batches: list[int] = [256]  # [1, 1000000] expected size of a sample, on
 private_steps: list[int] = [130]  # [1, 10000000] of all models in a budget, one for each
 private_epsilons: list[float] = [3.0]  # (0, 100] budgets, one for each
 private_deltas: list[float] = [0.0]  # [0, 1) 0 is one over the points, one for each
-private_models: int = 500  # [30, 1000000] small trainings for each of them
+private_models: int = 500  # [30, 1000000] small training runs for each of them
 label_budgets: list[float] = [2.1, 7.7]  # (0, 100] of ALIBI and AGIBI, one for each
-noisy_models: int = 128  # [8, 100000] trainings on labels of either
+noisy_models: int = 128  # [8, 100000] training runs on labels of either
 pate: list[float] = [20.0, 6.5, 1000.0, 40.0]  # (0, 1e6] noises, queries, answers, one for each
 factors: list[float] = [1.0, 1.5, 2.0, 2.5, 3.0]  # [1, 100] true over claimed epsilon
 repetitions: int = 100  # [2, 100000] of simulated audits
@@ -226,9 +226,9 @@ every = studies.together([*channels, *others, studies.votes(*pate, delta)], leve
 chapter.figure(
     studies.plot_curves([audited[0], hard, labelled], delta),
     "curves",
-    alt="Three panels of curves: attacks far above, near to and upon the proven curve.",
+    alt="Three plots of curves: attacks far above, near to and upon the proven curve.",
     caption=(
-        "Error rates of attacks, and what is proven: in the grey no attack can be, but by chance. "
+        "Error rates of attacks, and what is proven: in the gray no attack can be, but by chance. "
         "Dashed: the closest Gaussian below. Top to bottom: examples, the hard case, labels."
     ),
 )
@@ -362,9 +362,9 @@ chapter.table(
 chapter.figure(
     studies.plot_all(every),
     "all",
-    alt="A grid of small panels: attacks' curves lie above the grey area, or within it by chance.",
+    alt="A grid of small plots: attacks' curves lie above the gray area, or within it by chance.",
     caption=(
-        "What is proven (grey), and the most accurate attack on each model. Either side of the "
+        "What is proven (gray), and the most accurate attack on each model. Either side of the "
         f"shade holds at all thresholds and for all attacks together ({level:.0%})."
     ),
 )

@@ -49,7 +49,7 @@ flip: float = 0.2  # (0, 0.8] probability that a label is replaced by another
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets; training without privacy joins them
 rate: float = 0.45  # (0, 100] learning rate under privacy
 free_rate: float = 0.1  # (0, 100] learning rate without
-n_seeds: int = 3  # [2, 50] trainings at each budget
+n_seeds: int = 3  # [2, 50] training runs at each budget
 epochs: int = 0  # [0, 1000] expected passes over the data; 0: see `steps`
 steps: int = 130  # [1, 1000000] updates of a training
 batch_size: int = 256  # [1, 100000] expected batch size
@@ -162,7 +162,7 @@ chapter.figure(
     caption=(
         f"Terms of the gap, {used} ({model}): plain bars are judged by clean labels, hatched ones "
         f"by noisy labels; points: the gap that is seen, with twice the standard error over "
-        f"{n_seeds} trainings. What lies between bar and point is the finite sample."
+        f"{n_seeds} training runs. What lies between bar and point is the finite sample."
     ),
 )
 
@@ -170,7 +170,7 @@ chapter.figure(
 chapter.table(
     means[["epsilon", "labels", "accuracy", *studies.TERMS, "finite_sample", "total", "ECE"]],
     "terms",
-    "Terms of the gap, and the expected calibration error: means over trainings",
+    "Terms of the gap, and the expected calibration error: means over training runs",
     dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
 
@@ -246,7 +246,7 @@ losses = [name for name in means if name.startswith("NAURC")]
 chapter.table(
     means[["epsilon", "labels", *losses]],
     "losses",
-    "NAURC of the largest softmax probability by loss: means over trainings",
+    "NAURC of the largest softmax probability by loss: means over training runs",
     dict.fromkeys(losses, ".3f"),
     aside=True,
 )

@@ -41,7 +41,7 @@ dataset: str = "digits"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32
 model: str = "mlp"  # {linear, mlp, small_cnn, medium_cnn, resnet18} model family
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 epsilons: list[float] = [3.0, 1.0]  # (0, 100] budgets at P1's settings, descending
-n_seeds: int = 3  # [2, 50] trainings per budget, in both regimes
+n_seeds: int = 3  # [2, 50] training runs per budget, in both regimes
 epochs: float = 0.0  # [0, 10000] passes over the training points; 0: as many updates as below
 steps: int = 400  # [2, 1000000] updates of a training at P1's settings
 batch_size: int = 64  # [1, 100000] expected size of a Poisson sample
@@ -56,7 +56,7 @@ tuned_clipping_norm: float = 0.1  # (0, 1000] its clipping norm
 tuned_momentum: float = 0.9  # [0, 1) its momentum
 tuned_checkpoint_every: int = 4  # [1, 100000] steps between the models that SCTD watches there
 tuned_rates: list[float] = [1.0, 3.0]  # (0, 1000] its learning rates to choose from
-tuned_rate_seeds: int = 1  # [1, 50] trainings for the best of these rates and its neighbours
+tuned_rate_seeds: int = 1  # [1, 50] runs for the best of these rates and its neighbors
 thinned: list[int] = [1, 5, 40]  # [1, 1000] every so many-th of these models is watched
 parts: list[float] = [1.0, 0.25]  # (0, 1] of which last part of the training, the whole first
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -205,8 +205,8 @@ chapter.figure(
     studies.plot_density(own),
     "density",
     alt=(
-        "A panel a budget: SCTD's lead over the batches between models watched, for both forms and "
-        "both ways of breaking ties, over the whole training and over its last part."
+        "One plot per budget: SCTD's lead over the batches between models watched, for both forms "
+        "and both ways of breaking ties, over the whole training and over its last part."
     ),
     caption=(
         f"SCTD's lead over SR at P1's settings on {used} ({model}) by what is watched; "

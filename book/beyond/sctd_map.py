@@ -48,7 +48,7 @@ batch_sizes: list[int] = [64, 256]  # [1, 100000] expected size of a batch, one 
 clipping_norms: list[float] = [10.0, 0.1]  # (0, 1000] of a gradient, one for each regime
 momenta: list[float] = [0.0, 0.9]  # [0, 1) one for each regime
 epochs: list[int] = [15, 30]  # [1, 1000] expected passes over the data, one for each regime
-seeds: list[int] = [3, 3]  # [1, 99] trainings of a setting, one for each regime
+seeds: list[int] = [3, 3]  # [1, 99] training runs of a setting, one for each regime
 moves: list[float] = [0.002, 0.008, 0.032, 0.128]  # (0, 1000] largest step for one example
 epsilons: list[float] = [7.0, 1.0]  # (0, 100] budgets, descending
 checkpoints: int = 40  # [2, 10000] models that SCTD watches
@@ -140,7 +140,7 @@ chapter.figure(
     ),
     "differences",
     alt=(
-        "Two panels of lines that fall from above zero to below as noise grows; each line is a "
+        "Two plots of lines that fall from above zero to below as noise grows; each line is a "
         "regime and a budget."
     ),
     caption=(
@@ -233,7 +233,7 @@ chapter.figure(
     studies.plot_pairs(table),
     "pairs",
     alt=(
-        "One panel a regime: normalized score against accuracy, with an arrow from SR to SCTD at "
+        "One plot per regime: normalized score against accuracy, with an arrow from SR to SCTD at "
         "each setting; those that point down are at large learning rates."
     ),
     caption=f"Accuracy and score on {source}: arrows from SR to SCTD, ties averaged.",
@@ -314,7 +314,7 @@ chapter.figure(
         ["SCTD, ties broken by SR", "SR of mean probabilities", "SR of mean parameters"],
     ),
     "averages",
-    alt="Three panels over noise: the difference from SR of SCTD and of two kinds of averages.",
+    alt="Three plots over noise: the difference from SR of SCTD and of two kinds of averages.",
     caption=f"What averages over the last quarter of the models do to SR's score, on {source}.",
 )
 

@@ -56,8 +56,8 @@
 #     {value}`six_lenses.level:.0%` on the hypothesis of a Gaussian curve, and
 #     $\epsilon \ge$ {value}`six_lenses.inside_free:.2f` on none, which could show
 #     {value}`six_lenses.inside_ceiling:.2f` at most; {value}`six_lenses.epsilon:.2f` is proven.
-#     From outside, {value}`six_lenses.trials` trainings show {value}`six_lenses.audit_lower:.2f`,
-#     and could show {value}`six_lenses.ceiling:.2f` at most
+#     From outside, {value}`six_lenses.trials` training runs show
+#     {value}`six_lenses.audit_lower:.2f`, and could show {value}`six_lenses.ceiling:.2f` at most
 # * - [Labels](../canaries.py): can a label be read off the model?
 #   - {value}`six_lenses.answer_labels`
 #   - $\epsilon \ge$ {value}`six_lenses.label_lower:.2f` at {value}`six_lenses.level:.0%`
@@ -127,7 +127,7 @@ n_target: int = 200  # [4, 1000000] models that are attacked
 gradient_canaries: int = 5000  # [100, 1000000] of the audit inside one training run
 noise_factor: float = 0.05  # (0, 1) noise of the broken training, as a fraction of what it claims
 canaries: int = 100  # [1, 100000] wrong labels in a training set
-canary_models: int = 10  # [1, 10000] trainings with wrong labels of their own, of each kind
+canary_models: int = 10  # [1, 10000] training runs with wrong labels of their own, of each kind
 draws: int = 12  # [1, 1000] draws of the abstentions
 answering: float = 0.2  # (0, 0.5) least probability of answering, and of abstaining
 level: float = 0.95  # (0, 1) of the audits' intervals and bounds
@@ -199,7 +199,7 @@ if used != dataset:
     chapter.note(
         f"{title(dataset)} is not here. Everything below is on the digits instead, "
         "with sizes, steps and learning rates of their own, and at most 2,000 gradient "
-        "canaries, not with those among the parameters above; shifts and numbers of trainings "
+        "canaries, not with those among the parameters above; shifts and numbers of training runs "
         "are as given."
     )
 
@@ -346,8 +346,8 @@ chapter.figure(
     "populations",
     alt="A row per population: its drop in accuracy, with an interval, and the estimated one.",
     caption=(
-        "Drop in accuracy on these images, with its 95% interval; colour and marker: what "
-        "the filter said. Grey strokes: the drop that it estimated. Dashed: the margin."
+        "Drop in accuracy on these images, with its 95% interval; color and marker: what "
+        "the filter said. Gray strokes: the drop that it estimated. Dashed: the margin."
     ),
 )
 
