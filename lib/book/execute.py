@@ -237,6 +237,10 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
     that were executed, and not found.
     """
     many = len(paths) > 2 * jobs  # kernels for which it pays to have one process import
+    if many:
+        from lib.book.kernels import begin_tracker
+
+        begin_tracker()
     futures: dict[concurrent.futures.Future, Path] = {}
     running: set[concurrent.futures.Future] = set()
     waiting, failed = list(paths), False
