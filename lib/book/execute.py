@@ -44,7 +44,6 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.claims import audit_verdicts, read_claims
-from lib.book.kernels import start_tracker
 from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
@@ -238,11 +237,13 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
     that were executed, and not found.
     """
     many = len(paths) > 2 * jobs  # kernels for which it pays to have one process import
+    if many:
+        from lib.book.kernels import begin_tracker
+
+        begin_tracker()
     futures: dict[concurrent.futures.Future, Path] = {}
     running: set[concurrent.futures.Future] = set()
     waiting, failed = list(paths), False
-    if many and sys.platform == "linux":
-        start_tracker()  # before the pool does, whose tells of each kernel that was killed
     with LocalProcesses(len(paths), jobs) as local:
         while running or (waiting and not failed):
             while waiting and len(running) < jobs and not failed:

@@ -4,13 +4,14 @@ import contextlib
 import multiprocessing
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
 import threading
 import time
 import weakref
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker, spawn
 from pathlib import Path
 from unittest import mock
 
@@ -90,9 +91,14 @@ PRELOADED = (
 def be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str) -> None:
     """Go on as a kernel that was started with a command, an environment and a folder."""
     os.setsid()  # the group that is killed with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # forget one that was for the group it left
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    if "numpy" in sys.modules:  # else unseeded draws are the same in every fork
+        sys.modules["numpy"].random.seed()
     asker = multiprocessing.parent_process()
     threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
     from ipykernel.kernelapp import launch_new_instance
@@ -112,10 +118,28 @@ def _end_with(asker) -> None:
 _UNTOLD = "ignore:resource_tracker"
 
 
-def start_tracker() -> None:
-    """Start what clears up after this process and all that it starts, unless it runs."""
+def begin_tracker() -> None:
+    """Start who clears up after this process, its worker processes and their forks, if need be."""
+    if sys.platform != "linux":
+        return
     with mock.patch.object(sys, "warnoptions", [*sys.warnoptions, _UNTOLD]):
         resource_tracker.ensure_running()
+
+
+def _begin_server(preloaded: list[str]) -> None:
+    """Start the process to be forked, if need be: Ctrl-C, even while it imports, is not for it."""
+    begin_tracker()
+    multiprocessing.get_context("forkserver").set_forkserver_preload(preloaded)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _about_process(name: str, about=spawn.get_preparation_data) -> dict:
+    """What multiprocessing tells a fork, but for the script to import: a kernel needs none."""
+    return {key: value for key, value in about(name).items() if not key.startswith("init_main")}
 
 
 class Fork:
@@ -130,11 +154,11 @@ class Fork:
 
     def __init__(self, command, *, env, cwd=None, **_):
         given = command[command.index("ipykernel_launcher") :], env, cwd or os.getcwd()
+        _begin_server([*self.preloaded])
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([*self.preloaded])
         self.process = context.Process(target=self.be, args=given)
-        start_tracker()
-        self.process.start()
+        with mock.patch.object(spawn, "get_preparation_data", _about_process):
+            self.process.start()
         self.pid = self.process.pid
         with contextlib.suppress(ProcessLookupError):  # it has ended already
             while os.getpgid(self.pid) != self.pid:  # else our group would be killed for its own
@@ -157,11 +181,14 @@ class Fork:
 class ForkedKernelManager(ChapterKernelManager):
     """Starts each kernel as a :class:`Fork`, where many are started one after another.
 
-    On Linux only: elsewhere a fork may find the system's libraries unfit for use.
+    On Linux only: elsewhere a fork may find the system's libraries unfit for use. Nor where the
+    path of a socket would be too long, or another Python or environment is set for kernels.
     """
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **settings) -> None:
         with contextlib.ExitStack() as patched:
-            if sys.platform == "linux":
+            own = kernel_cmd[0] == sys.executable and "ipykernel_launcher" in kernel_cmd
+            own = own and not self.kernel_spec.env
+            if sys.platform == "linux" and self.transport == "ipc" and own:
                 patched.enter_context(mock.patch.object(local_provisioner, "launch_kernel", Fork))
             await super()._async_launch_kernel(kernel_cmd, **settings)

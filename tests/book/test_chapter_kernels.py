@@ -10,8 +10,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import local_provisioner
 
-from lib.book.kernels import ChapterKernelManager
+from lib.book import execute, kernels
+from lib.book.kernels import ChapterKernelManager, Fork, ForkedKernelManager
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,11 +113,14 @@ import ast, asyncio, os, signal, sys
 
 from lib.book.kernels import Fork, ForkedKernelManager
 
-Fork.preloaded = ("tomllib", "ipykernel.kernelapp")
+sys.modules["asker"] = sys  # where this script is imported
+Fork.preloaded = ("interrupts", "tomllib", "numpy", "ipykernel.kernelapp")
 LOCKS = "import multiprocessing as m; kept = m.get_context('spawn').Lock()"  # as workers need
 ASKED = "__import__('os').getcwd(), __import__('os').getenv('TOLD')"
 ASKED += ", 'tomllib' in __import__('sys').modules"
 ASKED += ", __import__('os').getpid(), __import__('os').getpgid(0), __import__('os').getppid()"
+ASKED += ", __import__('numpy').random.random(), 'asker' in __import__('sys').modules"
+ASKED += ", [*map(int, __import__('signal').pthread_sigmask(0, []))]"
 
 
 async def ask(told):
@@ -144,11 +151,16 @@ if __name__ == "__main__":
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kernels are forks on Linux only")
 def test_forks_are_kernels_of_their_own_and_end_with_who_asked_for_them(tmp_path):
-    """What one has imported they have; folder, environment, process group are their own."""
+    """What one has imported they have; folder, environment, group, unseeded draws are their own.
+
+    Ctrl-C while it imports is not for it, and those who asked are imported by no kernel.
+    """
     (tmp_path / "forks.py").write_text(FORKS, encoding="utf-8")
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "interrupts.py").write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(tmp_path / "forks.py"), str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
         capture_output=True,
         text=True,
     )
@@ -158,4 +170,56 @@ def test_forks_are_kernels_of_their_own_and_end_with_who_asked_for_them(tmp_path
     assert two[:3] == (str(tmp_path), "two", True)
     assert one[3] == one[4] != two[3] == two[4]
     assert one[5] == two[5] != two[3]  # what both are forks of
+    assert one[6] != two[6]
+    assert one[7:] == two[7:] == (False, [])
     assert not alive
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kernels are forks on Linux only")
+@pytest.mark.parametrize(
+    ("command", "environment", "transport", "forked"),
+    [
+        ((sys.executable, "-m", "ipykernel_launcher"), {}, "ipc", True),
+        (("/another/python", "-m", "ipykernel_launcher"), {}, "ipc", False),
+        ((sys.executable, "-m", "another_kernel"), {}, "ipc", False),
+        ((sys.executable, "-m", "ipykernel_launcher"), {"OMP_NUM_THREADS": "1"}, "ipc", False),
+        ((sys.executable, "-m", "ipykernel_launcher"), {}, "tcp", False),
+    ],
+)
+def test_a_kernel_of_another_kind_is_no_fork(monkeypatch, command, environment, transport, forked):
+    """Nor one where the path of a socket would be too long, on which forks are asked for."""
+    launched = []
+
+    async def launch(self, command, **settings):
+        launched.append(local_provisioner.launch_kernel)
+
+    monkeypatch.setattr(AsyncKernelManager, "_async_launch_kernel", launch)
+    manager = ForkedKernelManager()
+    manager.transport = transport
+    manager._kernel_spec = KernelSpec(env=environment)
+    asyncio.run(manager._async_launch_kernel([*command, "-f", "file"]))
+    manager.cleanup_connection_file()
+    assert (launched == [Fork]) == forked
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kernels are forks on Linux only")
+def test_a_build_does_not_end_with_semaphores_of_killed_kernels():
+    """For a reader of its last lines that is no news."""
+    code = "import multiprocessing, os; from lib.book.kernels import begin_tracker\n"
+    code += "begin_tracker(); kept = multiprocessing.get_context('spawn').Lock()\n"
+    code += "os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
+
+
+def test_who_clears_up_is_there_before_workers_are(monkeypatch):
+    """Else it is started by the first of these, and told nothing."""
+    began = []
+
+    def workers(*_):
+        raise RuntimeError(f"began {' '.join(began)}")
+
+    monkeypatch.setattr(kernels, "begin_tracker", lambda: began.append("tracker"))
+    monkeypatch.setattr(execute, "LocalProcesses", workers)
+    with pytest.raises(RuntimeError, match="began tracker"):
+        execute._execute_together([Path("chapter.py")] * 5, "quick", 2)
