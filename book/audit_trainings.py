@@ -4,9 +4,10 @@
 # An audit of trained models shows far less than the accountant proves: is all well, or is the audit
 # blind?
 #
-# **Answer.** Mostly it is blind: even with everything in view our largest audit, with a held-out
-# threshold, notices a wrong claim of $\epsilon = $ {value}`audit_trainings.claim:g` only where the
-# true one is {value}`audit_trainings.seen_held:.1f` times as large.
+# **Answer.** From outside it is mostly blind: even our largest audit of finished models notices a
+# wrong claim of $\epsilon = $ {value}`audit_trainings.claim:g` only where the true one is
+# {value}`audit_trainings.seen_held:.1f` times as large (held-out threshold). To find nothing proves
+# nothing.
 #
 # **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
 # [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong

@@ -8,8 +8,9 @@
 # little $\epsilon$ to find, the lower bound is above the truth in
 # {value}`canaries.paper_exceeds:.0%` of the audits.
 #
-# **Do this.** Guess each canary's label outright and count ({py:obj}`lib.audit.top_label_bound`).
-# Compare with plain randomized response before you train anything cleverer. [More](#what-to-do).
+# **Do this.** Guess each canary's label outright and count, which needs no independence
+# ({py:obj}`lib.audit.top_label_bound`). Compare with plain randomized response before you train
+# anything cleverer, such as ALIBI or PATE. [More](#what-to-do).
 #
 # ```{result} coverage
 # ```

@@ -10,7 +10,8 @@
 # reason: noise that hides a single patient also blurs what a model knows about unusual ones.
 #
 # **Do this.**
-# - Rank points by the softmax response: it is free, and no method is better at all budgets.
+# - Rank points by the softmax response: it is free, and no method, P1's SCTD included, is better at
+#   all budgets.
 # - Spend a small budget on one model, not on five.
 # - Report the accuracy at full coverage beside every selective number, and how ties are broken.
 #

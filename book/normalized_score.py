@@ -4,20 +4,19 @@
 # One physician is right in nine of ten cases, another in seven. Both send on the cases that they
 # are unsure of. Which of them knows better *when* to ask?
 #
-# **Answer.** P1's score says how far each stays below the best that its accuracy allows, but still
-# depends on accuracy. It grows in {value}`normalized_score.growing:.0%` of the steps to the next
-# smaller {term}`privacy budget`.
+# **Answer.** The one with the smaller score, says P1: how far it stays below the best that its
+# accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
+# {value}`normalized_score.growing:.0%` of the steps). But it is the known {term}`E-AURC`, and
+# accuracy is still a part of it.
 #
 # **Do this.**
-# - Show the score beside that of a random order ({py:obj}`lib.selective.random_order_score`).
+# - Divide the score by that of a random order ({py:obj}`lib.selective.random_order_score`).
 # - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
 #   enough ({py:obj}`lib.selective.points_needed`).
 # - Do not stop models early to make them equally accurate: they have then spent another budget.
 #
 # ```{result} scores
 # ```
-#
-# The lower the score, the better the order in which points are accepted.
 #
 # ## What holds, and what does not
 #
@@ -31,8 +30,7 @@
 #   smallest budget, {value}`normalized_score.best_strict` has the lowest mean on Fashion-MNIST. On
 #   CIFAR-10 it is {value}`normalized_score@standard.cifar10.best_strict`, on GTSRB (a third of the
 #   training frames) {value}`normalized_score@standard.gtsrb.best_strict`.
-# - *Caution.* The score has been known since 2019 as {term}`E-AURC`: by proof, and on every model
-#   of this page.
+# - *Caution.* The score is {term}`E-AURC`, known since 2019: by proof, and on every model here.
 # - *Caution.* Part of the score is still accuracy, so scores at different accuracies do not
 #   compare. A random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9. At
 #   0.6 it scores {value}`normalized_score.random_60:.3f`. [The next figure](#order-or-accuracy)

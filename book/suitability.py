@@ -6,7 +6,8 @@
 #
 # **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen, not promise. On
 # average over users it calls {value}`suitability.main_ood_fpr:.1%` of the unsuitable data SUITABLE,
-# where most shifts cost much accuracy. But its errors come in bulk, to a few users.
+# as most of these shifts are large. But its errors come in bulk, to a few users, and without labels
+# nobody can check the calibration that it rests on.
 #
 # **Do this.**
 # - Take SUITABLE as a screening that may be too kind ({py:obj}`lib.suitability.SuitabilityFilter`).
