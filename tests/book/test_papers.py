@@ -81,8 +81,12 @@ def test_both_pages_say_which_texts_were_read():
 @pytest.mark.parametrize(
     ("run", "words", "largest"),
     [
-        ("standard", "with a tenth a right one comes after most wrong ones", [0.1, 0.1, 0.1]),
-        ("standard.cifar10", "with a quarter, at the smallest budget with half", [0.5, 0.25, 0.25]),
+        ("standard", "and privacy, a right one comes after most wrong ones", [0.1, 0.1, 0.1]),
+        (
+            "standard.cifar10",
+            "a quarter, at the smallest budget already with half",
+            [0.5, 0.25, 0.25],
+        ),
     ],
 )
 def test_where_the_rare_class_turns_around_is_what_the_page_says(run, words, largest):
