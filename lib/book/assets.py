@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fontTools import subset
+from sphinx.errors import ExtensionError
 from sphinx.util.fileutil import copy_asset
 
 _LETTERS = (
@@ -23,14 +24,23 @@ STYLES = {"text.woff": "SourceSans3[wght].ttf", "italic.woff": "SourceSans3-Ital
 
 def copy_assets(static: Path) -> None:
     """Write what pages load of MathJax and of the typeface into a site's folder ``_static``."""
-    _copy_mathjax(_package("sphinx-mathjax-offline") / "static" / "mathjax", static / "mathjax")
-    write_typeface(_package("fontpkg_source_sans_3"), static / "fonts")
+    mathjax, typeface = asset_packages()
+    _copy_mathjax(mathjax / "static" / "mathjax", static / "mathjax")
+    write_typeface(typeface, static / "fonts")
+
+
+def asset_packages() -> tuple[Path, Path]:
+    """Where the packages of MathJax and of the typeface lie; an error names one that is not there.
+
+    A build asks before it executes chapters, and writes from them when pages are done.
+    """
+    return _package("sphinx-mathjax-offline"), _package("fontpkg_source_sans_3")
 
 
 def _package(name: str) -> Path:
     found = find_spec(name)
     if found is None:
-        raise FileNotFoundError(f"{name} is not installed: pip install -r requirements.txt")
+        raise ExtensionError(f"{name} is not installed: pip install -r requirements.txt")
     return Path(found.origin).parent
 
 

@@ -23,7 +23,7 @@ from sphinx.util.fileutil import copy_asset
 
 import lib
 from lib.book import bibliography, drawings
-from lib.book.assets import copy_assets
+from lib.book.assets import asset_packages, copy_assets
 from lib.book.benchmarks import benchmarks_html
 from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
@@ -347,6 +347,7 @@ def _execute(app: Sphinx) -> None:
             f" HTML; those that can are {', '.join(BUILDERS)} (pdfhtml makes a PDF of them)"
         )
     require_browser(app)
+    asset_packages()
     profile = app.config.companion_profile
     app.companion_pages = {}
     try:

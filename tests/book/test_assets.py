@@ -1,12 +1,14 @@
 """The typeface of the site: cut down, under another name, with its license."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fontTools.ttLib import TTFont
+from sphinx.errors import ExtensionError
 
 import lib
-from lib.book import assets
+from lib.book import assets, sphinx_ext
 
 STYLES = (Path(lib.__file__).parent / "book/static/companion.css").read_text(encoding="utf-8")
 
@@ -52,5 +54,22 @@ def test_twice_the_same_files(folder, tmp_path):
 
 
 def test_a_package_that_is_not_there_is_named():
-    with pytest.raises(FileNotFoundError, match="no-such-font is not installed: pip install -r"):
+    with pytest.raises(ExtensionError, match="no-such-font is not installed: pip install -r"):
         assets._package("no-such-font")
+
+
+@pytest.mark.parametrize("name", ["sphinx-mathjax-offline", "fontpkg_source_sans_3"])
+def test_a_package_that_is_missing_stops_a_build_before_a_chapter_is_executed(
+    name, monkeypatch, tmp_path
+):
+    def execute(*_):
+        raise AssertionError("executed first")
+
+    find = assets.find_spec
+    monkeypatch.setattr(assets, "find_spec", lambda n: None if n == name else find(n))
+    monkeypatch.setattr(sphinx_ext, "execute_book", execute)
+    app = SimpleNamespace(srcdir=tmp_path, outdir=tmp_path / "html")
+    app.builder = SimpleNamespace(name="html", format="html")
+    app.config = SimpleNamespace(companion_profile="quick")
+    with pytest.raises(ExtensionError, match=f"^{name} is not installed: pip install -r"):
+        sphinx_ext._execute(app)
