@@ -4,7 +4,7 @@
 # An {term}`audit` attacks many models, trained with a certain record or without it: how far can one
 # rely on the lower bound on $\epsilon$ that follows?
 #
-# **Answer.** Not at all, if it is the largest over many thresholds: that is in part luck. At a
+# **Answer.** Not at all, if it is the largest over many thresholds, in part luck. At a
 # small positive $\epsilon$ the largest Bayesian bound is above the truth in
 # {value}`audit.best_bayesian_03:.0%` of the audits.
 #

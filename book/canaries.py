@@ -16,8 +16,7 @@
 # ```
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. A line says how often the lower
-# bound is above it; the answer is of the smallest $\epsilon$ in the lower part. Dotted lines mark
-# what a 95% interval may have.
+# bound is above it. The answer is of the smallest; dotted is what a 95% interval may have.
 #
 # ## What holds, and what does not
 #
