@@ -404,20 +404,20 @@ LONGEST = 10
 
 
 def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
-    """Metadata that fold a code cell which is long, or wiring, and say what opens it.
+    """Metadata that fold a code cell which is long, and say what opens it.
 
-    The code of a cell that does nothing but hand the chapter what to show is not on the page at
-    all; it is in every download.
+    The code of a cell that does little but import, or hand the chapter what to show, is not on the
+    page at all; it is in every download.
     """
     if by_itself(tags):
         return {}
-    lines, wiring = len(source.splitlines()), is_wiring(source)
+    lines = len(source.splitlines())
     hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
-    if not hidden and only_shows(source):
+    if is_wiring(source) or (not hidden and only_shows(source)):
         return {"tags": [*tags, "remove-input"]}
-    if not hidden and lines <= LONGEST and not wiring:
+    if not hidden and lines <= LONGEST:
         return {}
-    what = "the wiring" if wiring else "this cell" if "hide-cell" in tags else "the code"
+    what = "this cell" if "hide-cell" in tags else "the code"
     count = f"{lines} line{'s' * (lines != 1)}"
     return {
         "tags": [*tags, *["hide-input"] * (not hidden)],
@@ -460,7 +460,7 @@ def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def _weight(node: ast.stmt) -> int:
     """Lines of a statement, negative and double unless it imports or shows."""
     if isinstance(node, (ast.For, ast.If, ast.With)):
-        return sum(map(_weight, node.body))
+        return sum(map(_weight, [*node.body, *getattr(node, "orelse", ())]))
     wiring = isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node)
     return (node.end_lineno - node.lineno + 1) * (1 if wiring else -2)
 
