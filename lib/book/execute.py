@@ -520,6 +520,7 @@ def _run(
                     kernel_manager_class=f"lib.book.kernels.{kernel}",
                     shutdown_kernel="immediate",
                     request_save_on_cell_execute=False,
+                    coalesce_streams=True,  # what several prints say is one text, however it came
                 )
         except PapermillExecutionError as error:
             first = next((line for line in error.source.splitlines() if line.strip()), "")
