@@ -258,12 +258,14 @@ chapter.figure(
 # For each method the threshold with the largest lower bound, on the trials it is computed from. P3
 # prints, for 1,024 target models, intervals of 90% and (in brackets) their widths:
 #
+# :::{dropdown} P3's Table 2 as printed
 # | P3's Table 2 | Clopper-Pearson | Jeffreys | Bayesian |
 # |---|---|---|---|
 # | CIFAR-10, no DP | 1.8 to 5.3 (3.5) | 1.9 to 5.0 (3.1) | 2.2 to 4.5 (2.3) |
 # | CIFAR-10, $\epsilon = 8$ | 0.23 to 7.7 (7.5) | 0.43 to 6.0 (5.6) | 1.1 to 5.0 (3.9) |
 # | SST-2, no DP | 0 to $\infty$ | 3.57 to $\infty$ | 4.0 to 9.2 (5.25) |
 # | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5 (8.4) |
+# :::
 #
 # Ours are below. The Bayesian interval is not always the narrower one: in some of our recorded
 # audits it is wider than Clopper-Pearson's, on SST-2 at $\epsilon = 8$ many times as wide. Each

@@ -45,9 +45,8 @@
 #   of the error on data that have moved.
 #
 # ```{margin}
-# **New here:** tests that carry the labels' own error; the error of the fit in the
-# p-value; cheats without a false label, and checks; sample sizes on real data (the paper announces
-# ablations, of which our text has no numbers); multicalibration.
+# **New here:** tests that carry the error of the labels or of the fit; cheats without a false label,
+# and checks; sample sizes (of the paper's ablations our text has no numbers); multicalibration.
 # ```
 #
 # ## What to do
@@ -505,9 +504,8 @@ chapter.table(
 #
 # "Non-adversarial behavior from both model providers and users" is an assumption of the paper
 # (section 6). Somebody wants SUITABLE for data that are not. The provider hands in the hold-out
-# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, chosen from many more labeled source
-# rows. The user hands in $D_u$. All rows are real and all labels true; the cheat is the choice
-# alone.
+# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, out of more labeled source rows. The user
+# hands in $D_u$. All rows are real and all labels true; the cheat is the choice alone.
 #
 # | cheat | rows that are handed in |
 # |---|---|
@@ -565,9 +563,10 @@ chapter.table(
 # %% [markdown]
 # ### What shows it
 #
-# Six checks, each at the level 0.05 or with a threshold, on the data sets that are not suitable. A
-# check is worth something if it fires for the cheat and not in the first row.
+# Six checks, each at level 0.05 or with a threshold, on data sets that are not suitable. One is
+# worth something if it fires for the cheat and not in the first row.
 #
+# :::{dropdown} The six checks
 # | check | what it compares |
 # |---|---|
 # | moved reference | the largest probability in $D_\mathrm{sf}$ and in $D_\mathrm{test}$ |
@@ -576,6 +575,7 @@ chapter.table(
 # | copies | fires if more than 1% of the user's rows are copies |
 # | labels given | labels of {value}`suitability_guarantee.cheat_labels` of the rows handed in |
 # | labels drawn | as many that somebody else drew from the user's population |
+# :::
 #
 # ```{margin}
 # **The tests.** What has *moved*: Kolmogorov and Smirnov's, with Bonferroni's correction over all,

@@ -212,6 +212,7 @@ if used != dataset:
 # removed. The *competitor* is the same network, trained on the same data with samples of the same
 # size, without clipping and noise.
 #
+# :::{dropdown} Settings of both models
 # | Setting | private | competitor |
 # |---|---|---|
 # | steps | {value}`six_lenses.steps:,` | {value}`six_lenses.plain_steps:,` |
@@ -219,6 +220,7 @@ if used != dataset:
 # | probability of an example to be in a sample | {value}`six_lenses.rate:.3f` | same size |
 # | clipping norm | {value}`six_lenses.clipping:g` | none |
 # | noise, in clipping norms | {value}`six_lenses.noise:.2f` | none |
+# :::
 #
 # Where steps and rates differ, so do the models for this reason, too: two models are compared as
 # they would be used, not clipping and noise alone.
@@ -600,12 +602,12 @@ chapter.values(
 # all labels are, is {value}`six_lenses.difference_truth:.3f`. The estimate from the first draw is
 # {value}`six_lenses.difference:.3f`.
 #
-# | Propensities | the interval holds the truth | its median width |
-# |---|---|---|
-# | known | {value}`six_lenses.told_holds` times | {value}`six_lenses.told_width:.3f` |
-# | fitted | {value}`six_lenses.fitted_holds` times | {value}`six_lenses.fitted_width:.3f` |
+# Of {value}`six_lenses.draws` draws of the abstentions:
 #
-# The table is of {value}`six_lenses.draws` draws of the abstentions.
+# - with known propensities the interval holds the truth {value}`six_lenses.told_holds` times, at a
+#   median width of {value}`six_lenses.told_width:.3f`;
+# - with fitted ones {value}`six_lenses.fitted_holds` times, at one of
+#   {value}`six_lenses.fitted_width:.3f`.
 #
 # ```{margin}
 # **Fitted propensities** rest on principal components on large images, less than the models abstain
