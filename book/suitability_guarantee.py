@@ -45,8 +45,8 @@
 #   of the error on data that have moved.
 #
 # ```{margin}
-# **New here:** tests that carry the error of the labels or of the fit; cheats without a false label,
-# and checks; sample sizes (of the paper's ablations our text has no numbers); multicalibration.
+# **New here:** tests that carry the error of labels or of the fit; cheats without a false label and
+# checks; sample sizes (of the paper's ablations our text has no numbers); multicalibration.
 # ```
 #
 # ## What to do
@@ -504,8 +504,8 @@ chapter.table(
 #
 # "Non-adversarial behavior from both model providers and users" is an assumption of the paper
 # (section 6). Somebody wants SUITABLE for data that are not. The provider hands in the hold-out
-# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, out of more labeled source rows. The user
-# hands in $D_u$. All rows are real and all labels true; the cheat is the choice alone.
+# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, out of many labeled source rows. The
+# user hands in $D_u$. All rows are real and all labels true; the cheat is the choice alone.
 #
 # | cheat | rows that are handed in |
 # |---|---|
