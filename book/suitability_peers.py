@@ -603,10 +603,8 @@ else:
 # papermill book/suitability_peers.py out.ipynb -p predictions my_model.npz -p report_margin 0.02
 # ```
 #
-# | file | has |
-# |---|---|
-# | NPZ | `holdout_logits`, `test_logits`, `user_logits`, and `_labels` of each |
-# | CSV | `part`, `label`, `logit_0`, ... |
+# An NPZ file has `holdout_logits`, `test_logits`, `user_logits`, and `_labels` of each. A CSV file
+# has `part`, `label`, `logit_0` and so on.
 #
 # `user_labels` hold the few that are known, and -1 elsewhere. How a PyTorch model's logits become
 # such a file is shown in ten lines in `lib/report/examples`. Without a file, the report is on an

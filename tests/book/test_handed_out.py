@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from nbval.plugin import get_sanitize_patterns
+from nbval.plugin import coalesce_streams, get_sanitize_patterns
 from notebooks import LITERALLY
 from site_tools import HTML, ROOT, build_site
 
@@ -47,7 +47,10 @@ def outputs(path: Path) -> list:
     """Code and what nbval compares."""
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
     return [
-        (c.source, [(o.output_type, o.get("data"), o.get("text")) for o in c.outputs])
+        (
+            c.source,
+            [(o.output_type, o.get("data"), o.get("text")) for o in coalesce_streams(c.outputs)],
+        )
         for c in cells
         if "colab" not in c.metadata.get("tags", [])
     ]
