@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -411,10 +411,10 @@ def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
     """
     if by_itself(tags):
         return {}
+    if is_wiring(source):
+        return {"tags": [*tags, "remove-input"]}
     lines = len(source.splitlines())
     hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
-    if is_wiring(source) or (not hidden and only_shows(source)):
-        return {"tags": [*tags, "remove-input"]}
     if not hidden and lines <= LONGEST:
         return {}
     what = "this cell" if "hide-cell" in tags else "the code"
@@ -435,26 +435,6 @@ def is_wiring(source: str) -> bool:
     except SyntaxError:  # a magic command
         return False
     return sum(map(_weight, body)) >= 0
-
-
-def only_shows(source: str) -> bool:
-    """Whether every statement of a cell hands the chapter what to show: nothing to learn from."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:
-        return False
-    return bool(body) and all(
-        _shows(node) and "open_chapter" not in ast.unparse(node) for node in _flat(body)
-    )
-
-
-def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements, in the place of loops and conditions what these do."""
-    for node in body:
-        if isinstance(node, (ast.For, ast.If, ast.With)):
-            yield from _flat([*node.body, *getattr(node, "orelse", ())])
-        else:
-            yield node
 
 
 def _weight(node: ast.stmt) -> int:
