@@ -71,7 +71,7 @@
 # 5. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
 #    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 delta: float = 1e-5  # (0, 1) of all guarantees and audits
 level: float = 0.9  # (0, 1) of intervals
 coverage_trials: list[int] = [100, 1000]  # [4, 10000] trials in the study of coverage
@@ -79,7 +79,7 @@ selection_trials: int = 256  # [8, 10000] trials in the study of thresholds
 selection_repetitions: int = 400  # [10, 1000000] audits in the study of thresholds
 seed: int = 0  # [0, 1000000] of data, models and coins
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("audit", globals())
@@ -180,7 +180,7 @@ chapter.figure(
     caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
 )
 
-# %%
+# %% tags=["lesson"]
 perfect = audit.AttackCounts(tp=1000, fp=0, tn=1000, fn=0)
 for claim, method, side in (
     ("P3-S3-perfect-cp-two-sided", "clopper-pearson", "two-sided"),
@@ -294,7 +294,7 @@ chapter.values(first_low=low, first_high=high)
 # The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. The prior
 # makes nearly all of it. Set TN to 0: an attack that always says "in" gets nearly the same.
 
-# %% tags=["hide-input"]
+# %%
 interactive.show(chapter, interactive.epsilon_posterior(first, 1e-5, 0.9))
 
 # %% [markdown]
@@ -541,7 +541,7 @@ chapter.values(
 # $\epsilon = 0$ and $\delta$ is as small as {value}`audit.delta:g` it always is. **So this book
 # never reports a swept bound alone, and calls only Clopper-Pearson's corrected ones valid.**
 
-# %% tags=["hide-input"]
+# %%
 chapter.values(allowed=1 - level, delta=delta)
 
 # %% [markdown]

@@ -66,7 +66,7 @@
 #   [What is proven, and what attacks reach](beyond/curves.py).
 # - The whole list is on [the page before](audit.py).
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own, sst2} data
 model: str = "mlp"  # {linear, mlp, small_cnn, p3_cnn, roberta} what is audited
 epsilons: list[float] = [8.0, 1.0]  # (0, 100] budgets, descending; training without joins them
@@ -93,7 +93,7 @@ sanity_engines: list[str] = ["kernel"]  # {kernel, taps, batched, single} engine
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of data, models and coins
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("audit_trainings", globals())

@@ -41,7 +41,7 @@
 # - Of PATE, promise only the $\epsilon$ that was sure before teachers voted. What their votes spent
 #   depends on the data: publish it by {py:obj}`lib.privacy.publish_epsilon`.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, cifar100, own} our data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18, wide_resnet} what is trained
 points: int = 4000  # [100, 50000] training points
@@ -76,7 +76,7 @@ study_repetitions: int = 120  # [10, 1000000] audits of randomized response
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of data, canaries, noise and models
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("canaries", globals())

@@ -39,7 +39,7 @@
 #   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run
 #   do.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
 linear_repetitions: int = 100  # [1, 1000000] of experiment 1 with linear learners
 forest_repetitions: int = 30  # [1, 1000000] with random forests
@@ -57,7 +57,7 @@ services_learner: str = "super"  # {linear, forest, super} learner for the servi
 margin: float = 0.03  # [0, 1000000] the smallest difference of scores that matters to you
 seed: int = 0  # [0, 1000000] of everything
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("counterfactual", globals())
@@ -306,7 +306,7 @@ else:
 # Settings of the public code differ from ours in details: halves need not be equal, and
 # scikit-learn's learners are taken as they come. In this build its linear models give:
 
-# %%
+# %% tags=["lesson"]
 from lib.studies.counterfactual.public_code import ipw_misses
 
 missed = ipw_misses(linear_repetitions, points, seed=seed)
@@ -456,7 +456,7 @@ chapter.values(
 #
 # One draw, with forests, for every level of positivity:
 
-# %% tags=["hide-input"]
+# %%
 levels = simulation.over_levels([0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5], seed=seed)
 doubtful = [
     f"{level:g}"

@@ -44,7 +44,7 @@
 #   ({doc}`refusals </beyond/refusals>`).
 # - [A report on two services of your own](your_model.py) has these diagnostics.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
 edge_points: list[int] = [400, 1600]  # [20, 1000000] points where two edges meet, ascending
 edge_widths: list[float] = [0.1, 0.2, 0.3]  # [0.01, 1] half-widths of B's abstentions
@@ -67,7 +67,7 @@ super_draws: int = 1  # [0, 100000] draws, super learner
 services_learner: str = "super"  # {linear, forest, super} learner of the first trial
 seed: int = 0  # [0, 1000000] of everything
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("counterfactual_limits", globals())

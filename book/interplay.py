@@ -38,7 +38,7 @@
 #   {value}`interplay@standard.gtsrb.best_strict`. SCTD can be ahead of the softmax response
 #   where noise moves the parameters far ([Where does SCTD win?](beyond/sctd_map.py)).
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, medium_cnn, resnet18} the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
@@ -70,7 +70,7 @@ rare_seeds: int = 2  # [1, 50] training runs of each with a rare class, at most 
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("interplay", globals())

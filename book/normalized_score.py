@@ -38,7 +38,7 @@
 # - *Caution.* Test sets are small for this. Of {value}`normalized_score.comparisons` comparisons
 #   with the softmax response {value}`normalized_score.not_enough` need more points than there are.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 models: list[str] = ["mlp"]  # {linear, mlp, small_cnn, medium_cnn, resnet18} the main one first
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending; training without joins them
@@ -69,7 +69,7 @@ full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound 
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("normalized_score", globals())
@@ -545,7 +545,7 @@ chapter.values(
 # is the mean square of the influence over $n$; for two methods on the same points, that of the
 # difference of influences. The {term}`bootstrap` stands beside it:
 
-# %%
+# %% tags=["lesson"]
 sr_runs = trained.predictions["SR", min(epsilons)]
 by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
 by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)

@@ -27,12 +27,12 @@
 #   does so at all four rates is judged below the table.
 # - *Depends.* With a clipping norm of 1 the learning rate decides, and P1 gives none.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 repetitions: int = 200  # [20, 10000] training runs at each budget
 outlier_clipping_norm: float = 10.0  # (0, 1000] clipping norm of the private ones; P1's
 seed: int = 0  # [0, 1000000] of the first
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("outlier", globals())

@@ -56,7 +56,7 @@
 # - Coins that leak. An audit whose coins the training knows finds "faults" that are its own, as in
 #   the last row; it never finds that it was fooled.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 epsilon: float = 3.0  # (0, 30] what each training claims
 delta: float = 1e-5  # (0, 1) of the claim
 steps: int = 60  # [10, 100000] updates of a training
@@ -68,7 +68,7 @@ records: int = 40  # [5, 100] mislabelled records that these ask about
 level: float = 0.95  # (0, 1) of each bound
 seed: int = 0  # [0, 1000000] of everything
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("planted_faults", globals())

@@ -53,7 +53,7 @@
 #   video), give `clusters=`. Taken for independent rows, clusters of ten equal ones let unsuitable
 #   data pass several times as often as the level allows.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
@@ -66,7 +66,7 @@ alphas: list[float] = [0.05, 0.01, 0.001]  # (0, 0.5) significance levels compar
 signal_seeds: list[int] = [0]  # {0, 1, 2} models whose signals are tried one by one
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability", globals())
@@ -170,6 +170,8 @@ folds_used = n_folds if real else digits_folds
 task = first.tasks("OOD", folds_used, partition_seeds[0])[-1]
 source_signals, source_correct, user_signals, user_correct = first.data(task)
 sf, test = task.partition[:2]
+
+# %% tags=["lesson"]
 authors = suitability.make_estimator("logistic", seed=None)  # splits the rows in their order
 suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, estimator=authors)
 suitability_filter.fit(source_signals[sf], source_correct[sf])

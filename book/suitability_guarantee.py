@@ -57,7 +57,7 @@
 # - No statistic on the rows that somebody hands in replaces drawing them.
 # - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
@@ -76,7 +76,7 @@ calibration_rows: int = 3000  # [200, 20000] labelled rows of estimator and mult
 draws: int = 1  # [1, 1000] random draws of rows a model
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability_guarantee", globals())
@@ -135,7 +135,7 @@ for text in notes[:1]:
 #
 # with $\Delta$ = estimated minus true accuracy, what labels can measure (Eq. 12).
 #
-# Experiments, filter and user data are the page before's, for one shuffle of the source:
+# Experiments, filter and user data are the page before's, for one shuffle of the source.
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -474,7 +474,7 @@ groups = [
 ]
 group_estimates = [suitability_filter.estimate(first.splits[last][0][rows]) for rows, _ in groups]
 
-# %%
+# %% tags=["lesson"]
 fairness = suitability.equivalence_between_groups(
     np.concatenate(group_estimates),
     np.concatenate([[name] * len(rows) for rows, name in groups]),

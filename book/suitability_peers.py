@@ -47,7 +47,7 @@
 # test data.
 # ```
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 n_folds: int = 15  # [2, 30] folds that the source data are cut into
@@ -65,7 +65,7 @@ predictions: str = ""  # any NPZ or CSV file with your model's logits; empty: an
 report_margin: float = 0.05  # (-1, 1) margin of the report on these
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability_peers", globals())
@@ -112,7 +112,7 @@ for text in notes[:1]:
 #
 # ## The experiments again
 #
-# The paper's experiments, as on the first page, for one shuffle of the source data:
+# These are the paper's experiments, as on the first page, for one shuffle of the source data.
 
 # %%
 used = here or ["digits"]

@@ -33,7 +33,7 @@
 #   accountant does not cover that.
 # - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
 n_seeds: int = 4  # [2, 100] trainings per budget and path
 steps: int = 200  # [1, 100000] updates of each training
@@ -44,7 +44,7 @@ rates: list[float] = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0]  # (0, 100] learning r
 members: int = 5  # [1, 20] models that share a budget
 seed: int = 0  # [0, 1000000] how the digits are divided
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("training", globals())
@@ -202,7 +202,7 @@ chapter.table(
     aside=True,
 )
 
-# %% tags=["hide-input"]
+# %%
 composed = rules[rules["rule"] == "composed"].set_index("epsilon")
 thumb = rules[rules["rule"] == "epsilon/sqrt(M)"].set_index("epsilon")
 plain = rules[rules["rule"] == "epsilon/M"].set_index("epsilon")
@@ -287,7 +287,7 @@ chapter.table(
     aside=True,
 )
 
-# %% tags=["hide-input"]
+# %%
 none, strongest = agreement.iloc[0], agreement.iloc[-1]
 chapter.values(
     n_seeds=n_seeds,

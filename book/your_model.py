@@ -22,7 +22,7 @@
 # else the report says what to add. What follows from each verdict is in
 # [the table below](#what-to-do). `companion-report --example --out report.html` makes the example.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
 out: str = ""  # any folder for tables (CSV) and figures (SVG), or a name in .html; empty: none
 alpha: float = 0.05  # (0, 0.5) intervals: level 1 - alpha, of suitability 1 - 2 alpha; tests: alpha
@@ -34,7 +34,7 @@ seed: int = 0  # [0, 1000000] of the example and of simulations: it decides no v
 audit_design: str = "one run"  # {one run, independent} how the membership scores came about
 drawn_files: int = 10  # [2, 1000] simulated files for each way to abstain
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("your_model", globals())
@@ -88,7 +88,7 @@ else:
 # example. There `part` also says `holdout`, `user`, `member` or `nonmember`, and cells that a part
 # has no use for are empty. Leave out what you do not have.
 
-# %% tags=["hide-input"]
+# %%
 chapter.table(
     report.needs(),
     "needs",
@@ -115,7 +115,7 @@ chapter.table(
 # Of probabilities the logarithms are taken, and the report says so. Only signals that look at the
 # height of logits, such as their mean, then say less.
 
-# %% tags=["hide-input"]
+# %%
 chapter.table(
     pd.DataFrame(report.FORMAT, columns=["array (NPZ)", "columns (CSV)", "shape", "what it holds"]),
     "format",
@@ -141,7 +141,7 @@ chapter.table(
 #
 # ## What this file allows
 
-# %% tags=["hide-input"]
+# %%
 found = report.run_report(
     given,
     alpha=alpha,
@@ -207,7 +207,7 @@ if out:
 # Is the model better than always answering the commonest class, also class by class? Is it as often
 # right as it is sure?
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "quality")
 
 # %% [markdown]
@@ -220,7 +220,7 @@ report.show(chapter, found, "quality")
 # chapters on [the interplay of privacy and abstention](interplay.py) and on
 # [the accuracy-normalized score](normalized_score.py) say what the numbers mean.
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "selective")
 
 # %% [markdown]
@@ -230,7 +230,7 @@ report.show(chapter, found, "selective")
 # comes from [the suitability filter](suitability.py). Its intervals have the level
 # $1 - 2\alpha$, so that each end is a bound at the level $1 - \alpha$.
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "suitability")
 
 # %% [markdown]
@@ -250,7 +250,7 @@ report.show(chapter, found, "suitability")
 # of the table stand beside their own conditions. The best of all thresholds is biased:
 # [the audit chapter](audit.py) shows by how much.
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "audit")
 
 # %% [markdown]
@@ -264,7 +264,7 @@ report.show(chapter, found, "audit")
 # scores are among the covariates, and a table says how the bounds widen where abstention depends on
 # more than these. Labels of abstained rows, where the file has them, decide.
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "counterfactual")
 
 # %% [markdown]
@@ -272,7 +272,7 @@ report.show(chapter, found, "counterfactual")
 # with unknown propensities from 0.1 to 0.9. They fall with the model's confidence, jump at a
 # confidence, or follow a feature.
 
-# %% tags=["hide-input"]
+# %%
 drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=drawn_files, seed=seed)
 chapter.table(
     drawn.rename(columns={"points": "with an estimate"}),
@@ -302,7 +302,7 @@ chapter.values(
 # Which of the two would be right more often, if both had to answer always? The difference is
 # estimated as the accuracy above, from the same rows.
 
-# %% tags=["hide-input"]
+# %%
 report.show(chapter, found, "comparison")
 
 # %% [markdown]
@@ -312,7 +312,7 @@ report.show(chapter, found, "comparison")
 # Numbers of rows take the rates and variances seen here for the true ones, so they are orders of
 # magnitude.
 
-# %% tags=["hide-input"]
+# %%
 chapter.table(found.next_steps, "next_steps", "What more data would tell", aside=True)
 
 # %% [markdown]
@@ -320,14 +320,14 @@ chapter.table(found.next_steps, "next_steps", "What more data would tell", aside
 #
 # From PyTorch:
 
-# %% tags=["hide-input"]
+# %%
 Markdown(f"```python\n{report.example_source('pytorch')}```")
 
 # %% [markdown]
 # From scikit-learn, with a simple membership attack. It trains the model itself, on half of a pool
 # that coins choose: the hold-out set will not do for non-members, since no coin divided the two.
 
-# %% tags=["hide-input"]
+# %%
 Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 
 # %% [markdown]

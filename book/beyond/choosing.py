@@ -38,7 +38,7 @@
 #   it.
 # - Find the noise of such a search by {py:obj}`~lib.privacy.selection_noise_multiplier`.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] budgets, descending
@@ -62,7 +62,7 @@ ways: list[float] = [20.0, 60.0]  # (0, 100000] learning rate times clipping nor
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of the division of the data
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("choosing", globals())

@@ -44,7 +44,7 @@
 # reached.margin(lib.privacy.trade_off(ledger).fnr) > 0  # the ledger is refuted
 # ```
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, p3_cnn} what is trained privately
 epsilons: list[float] = [8.0]  # (0, 100] budgets, descending
@@ -86,7 +86,7 @@ repetitions: int = 100  # [2, 100000] of simulated audits
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of data, models and coins
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("curves", globals())
@@ -131,7 +131,7 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 # below. Then the training protects everybody at least as well as one Gaussian mechanism with that
 # $\mu$ {cite}`gomez2025gaussian`, but for an event of probability $\delta$.
 
-# %%
+# %% tags=["lesson"]
 ledger = PrivacyLedger((SampledGaussian(sample_rate=0.01, noise_multiplier=1.0, steps=1000),))
 proven = trade_off(ledger)
 proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)

@@ -41,7 +41,7 @@
 #   ([table](#does-the-answer-depend-on-the-loss)).
 # - Do not recalibrate to answer better. Recalibrate to state probabilities.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 labels: str = "flips"  # {flips, people} noisy labels; people's (CIFAR-10N) on cifar10 alone
@@ -61,7 +61,7 @@ activation: str = "tanh"  # {tanh, relu} of the MLP
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of the division of the data and of the flips
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("gap", globals())

@@ -36,7 +36,7 @@
 # - *Caution.* P1 does not print its learning rate. Ours is the best of four that were tried for 15
 #   epochs. The network is small, where P1 has a ResNet-18.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "digits"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, medium_cnn, resnet18} model family
 hidden: int = 16  # [1, 10000] hidden units of the MLP
@@ -62,7 +62,7 @@ parts: list[float] = [1.0, 0.25]  # (0, 1] of which last part of the training, t
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("p1_regime", globals())

@@ -33,7 +33,7 @@
 #   quantile](#beside-it-the-private-quantile), accuracy is below the target in up to
 #   {value}`promise.quantile:.0%` of the draws of a size and budget.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 epsilon: float = 3.0  # (0, 100] budget of the model
@@ -55,7 +55,7 @@ activation: str = "tanh"  # {tanh, relu} of the MLP
 device: str = "cpu"  # {cpu, cuda} where the model is trained
 seed: int = 0  # [0, 1000000] of the division of the data and of all draws
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("promise", globals())

@@ -41,7 +41,7 @@
 #   where answers are rare.
 # - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 stream_points: int = 8000  # [500, 100000] images of the stream, or all that there are
 start: int = 100  # [10, 10000] images that the first models learn from
 replays: int = 60  # [1, 1000000] streams with refusals drawn anew
@@ -57,7 +57,7 @@ many: int = 67349  # [100, 67349] phrases that text classifier A learns from
 few: int = 6000  # [100, 67349] phrases that B learns from
 seed: int = 0  # [0, 1000000] of everything
 
-# %% tags=["hide-input"]
+# %%
 import numpy as np
 
 from lib.book.session import open_chapter

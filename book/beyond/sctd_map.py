@@ -41,7 +41,7 @@
 # - SCTD, ties broken by SR, is for predictions that are given and must not change, and only where
 #   the noise is known to be large. Elsewhere keep SR.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "digits"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} model family
 batch_sizes: list[int] = [64, 256]  # [1, 100000] expected size of a batch, one for each regime
@@ -55,7 +55,7 @@ checkpoints: int = 40  # [2, 10000] models that SCTD watches
 hidden: int = 32  # [1, 10000] hidden units of the MLP
 device: str = "cpu"  # {cpu, cuda} where models are trained
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 from lib.book.words import name_text
 

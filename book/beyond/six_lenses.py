@@ -98,7 +98,7 @@
 # for the proof of $\epsilon$ and the labels' canaries.
 # ```
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, own} data
 model: str = "mlp"  # {linear, mlp, small_cnn, resnet18} the classifier
 points: int = 1000  # [40, 1000000] training points
@@ -134,7 +134,7 @@ level: float = 0.95  # (0, 1) of the audits' intervals and bounds
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] of everything
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("six_lenses", globals())
@@ -615,7 +615,7 @@ chapter.values(
 # may hold; these few cannot tell.
 # ```
 
-# %% tags=["hide-input"]
+# %%
 words = decisions(
     training,
     abstaining,

@@ -55,7 +55,7 @@
 #   label only the doubtful ones: keep the floor.
 # - {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 streams: int = 15  # [2, 1000] draws of the months and of the labels for each model
 margin: float = 0.03  # (0, 1) largest acceptable drop in accuracy, m in Definition 3.1
@@ -69,7 +69,7 @@ alpha: float = 0.05  # (0, 0.5) of intervals and decisions
 repetitions: int = 1000  # [100, 100000] repetitions of each simulation
 seed: int = 0  # [0, 4294967295] seed of all draws
 
-# %% tags=["hide-input"]
+# %%
 from lib.book.session import open_chapter
 
 chapter = open_chapter("suitability_time", globals())

@@ -15,6 +15,7 @@ import nbformat
 import yaml
 from sphinx_external_toc.parsing import parse_toc_yaml
 
+from lib.book.exercises import LESSON
 from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.data.untrusted import read_yaml
 
@@ -73,7 +74,8 @@ def computed_by(cell: Mapping[str, Any]) -> Any:
     command of IPython say: there the text itself decides.  Of tags those that only show or hide
     parts of a page decide nothing.
     """
-    tags = [tag for tag in cell["tags"] if not tag.startswith(("hide-", "remove-"))]
+    aside = ("hide-", "remove-", LESSON)
+    tags = [tag for tag in cell["tags"] if not tag.startswith(aside)]
     source, parts = cell["source"], None
     try:
         ast.parse(source)

@@ -3,6 +3,8 @@
 An exercise of a chapter ends with ``:::{dropdown} Solution``.  A code cell tagged ``solution``
 after it stands within the same fold: it runs by itself, on ``lib`` alone, and prints the same in
 every run, whichever run the page shows.  A cell tagged ``try-it`` does too, and is not folded.
+Of a chapter's other cells those tagged ``lesson`` are open on the page: at most eight lines that
+show a call worth copying.
 """
 
 import re
@@ -13,7 +15,7 @@ if TYPE_CHECKING:  # who only reads notebooks needs neither
     from docutils.nodes import Node, document
     from sphinx.application import Sphinx
 
-SOLUTION, TRY_IT = "solution", "try-it"
+SOLUTION, TRY_IT, LESSON = "solution", "try-it", "lesson"
 
 _FOLD = re.compile(r"^( *):::\{dropdown\} ([^\n]+)\n(.*?)\n\1:::$", re.MULTILINE | re.DOTALL)
 

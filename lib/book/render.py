@@ -193,9 +193,9 @@ def parameter_rows(declared: Sequence[Parameter], given: Mapping[str, Any]) -> p
 
 
 def above_html(name: str) -> str:
-    """What stands where a figure is made that the page has shown before."""
+    """What stands beside the code of a figure that the page has shown before."""
     return (
-        f"<p class='companion-source'>The figure of this cell stands "
+        f"<p class='companion-source companion-above'>The figure of this cell stands "
         f"<a href='#figure-{html.escape(name)}'>in the main line</a>.</p>"
     )
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 import nbformat
 
-from lib.book.exercises import by_itself
+from lib.book.exercises import LESSON, by_itself
 
 #: Width and height of the social card, as the networks recommend them.
 CARD = (1200, 630)
@@ -399,33 +399,15 @@ def _letter(command: re.Match[str]) -> str:
         return ""
 
 
-#: A code cell of more lines is folded on a page.
-LONGEST = 10
-
-
 def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
-    """Metadata that fold a code cell which is long, and say what opens it.
+    """Metadata that close a code cell: open on a page are lessons, and cells of exercises.
 
-    The code of a cell that does little but import, or hand the chapter what to show, is not on the
-    page at all; it is in every download.
+    Closed code is there for who asks for it (``code.js``). That of a cell that does little but
+    import, or hand the chapter what to show, is not on the page at all; it is in every download.
     """
-    if by_itself(tags):
+    if by_itself(tags) or LESSON in tags or "remove-input" in tags:
         return {}
-    if is_wiring(source):
-        return {"tags": [*tags, "remove-input"]}
-    lines = len(source.splitlines())
-    hidden = bool({"hide-input", "hide-cell", "remove-input", "remove-cell"} & set(tags))
-    if not hidden and lines <= LONGEST:
-        return {}
-    what = "this cell" if "hide-cell" in tags else "the code"
-    count = f"{lines} line{'s' * (lines != 1)}"
-    return {
-        "tags": [*tags, *["hide-input"] * (not hidden)],
-        "mystnb": {
-            "code_prompt_show": f"Show {what} ({count})",
-            "code_prompt_hide": f"Hide {what}",
-        },
-    }
+    return {"tags": [*tags, "remove-input" if is_wiring(source) else "hide-input"]}
 
 
 def is_wiring(source: str) -> bool:

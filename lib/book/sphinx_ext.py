@@ -95,9 +95,6 @@ def read_executed(text: str) -> nbformat.NotebookNode:
         if executed["source"] != cell.source:
             raise ExtensionError(f"chapter {done.chapter}: outputs belong to other code")
         merged.append(_code_cell(executed, cell["id"], page, above))
-        merged[-1].metadata |= folding(executed["source"], executed["tags"])
-        if not merged[-1].outputs and "remove-input" in merged[-1].metadata["tags"]:
-            merged[-1].metadata["tags"].append("remove-output")  # leaves no empty box
         merged[-1].source = merged[-1].source.replace("  # fmt: skip", "")
     notebook.cells = framed(merged, page)
     return notebook
@@ -114,6 +111,8 @@ def _code_cell(
     executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
 ) -> nbformat.NotebookNode:
     outputs, parts = [], [p for p in page.parts(executed) if p["kind"] != "parameters"]
+    metadata = {"tags": executed["tags"]} | folding(executed["source"], executed["tags"])
+    no_code = "remove-input" in metadata["tags"]
     verdicts = [part for part in parts if part["kind"] == "verdict"]
     if len(verdicts) <= _SINGLE:
         verdicts = []
@@ -121,7 +120,7 @@ def _code_cell(
         output = part.get("output", {"output_type": "display_data", "metadata": {}})
         data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
         if part["kind"] == "figure" and part["name"] in above:
-            data["text/html"] = above_html(part["name"])
+            data["text/html"] = "" if no_code else above_html(part["name"])
         elif part in verdicts:
             if part is not verdicts[0]:
                 continue
@@ -133,12 +132,14 @@ def _code_cell(
         if data.get("text/html") != "":
             seen = {"data": data, "metadata": {}} if data else {}
             outputs.append(nbformat.from_dict(output | seen))
+    if no_code and not outputs:
+        metadata["tags"] = [*metadata["tags"], "remove-output"]  # leaves no empty box
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
         outputs=outputs,
         execution_count=executed["execution_count"],
-        metadata={"tags": executed["tags"]},
+        metadata=metadata,
     )
 
 
@@ -580,6 +581,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
+    app.add_js_file("code.js")  # before anything is drawn
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
     app.add_js_file("cards.js", loading_method="defer")

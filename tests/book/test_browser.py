@@ -232,7 +232,7 @@ def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, nam
 
 
 def test_a_chapter_prints_as_a_clean_document(browser, address):
-    """A4 in portrait: what is folded is there, navigation is not, nothing runs out at the side."""
+    """A4 in portrait: what is folded is there, closed code and navigation are not, nothing is cut."""
     page = browser.new_page(viewport={"width": 703, "height": 1000})  # A4 less Chromium's margins
     page.goto(f"{address}/audit.html")
     page.evaluate(TYPESET)
@@ -241,7 +241,10 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
     clicked = "summary, .companion-search, .companion-download, .companion-filter"
-    folded = page.query_selector_all(f".bd-article details > :not({clicked})")
+    code = page.query_selector_all("details.above-input")
+    assert len(code) > 3
+    assert not any(e.evaluate(visible) for e in code)
+    folded = page.query_selector_all(f".bd-article details:not(.above-input) > :not({clicked})")
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
     wide = page.evaluate(

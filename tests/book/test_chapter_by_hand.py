@@ -309,7 +309,9 @@ def test_comments_of_a_cell_decide_nothing(one, other, same):
     assert (computed_by(first) == computed_by(second)) == same
     declares = [each | {"tags": ["parameters"]} for each in (first, second)]
     assert computed_by(declares[0]) != computed_by(declares[1])
-    assert computed_by(first | {"tags": ["hide-input", "remove-output"]}) == computed_by(first)
+    assert computed_by(first | {"tags": ["hide-input", "lesson", "remove-output"]}) == computed_by(
+        first
+    )
     assert computed_by(first | {"tags": ["raises-exception"]}) != computed_by(first)
 
 

@@ -124,16 +124,19 @@ def test_prose_edit_shows_without_execution(built):
 
 
 def test_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
-    """On its page, and in the notebook that is handed out; other pages are not read anew."""
+    """On its page, where a lesson is open, and in the notebook that is handed out; other pages are
+    not read anew.
+    """
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
-    built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["hide-input"]\n# Twice.')
+    closed = built.page("one").count("above-input")
+    built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
     output = built.build()
     assert executed(output) == 0
     assert "0 added, 1 changed, 0 removed" in output
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
     assert "# Twice.\ndouble = 2 * base  # as said" in shown
+    assert built.page("one").count("above-input") == closed - 1 == 1  # that of parameters
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
-    assert "Show the code (4 lines)" in shown
     assert "double is 4.0" in shown
     built.edit("book/one.py", "# {a, b} labels", "# {a, c} labels")  # which is no remark
     assert built.stale() == ["one"]

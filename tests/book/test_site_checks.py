@@ -134,6 +134,67 @@ def test_a_long_table_is_folded_and_can_be_searched(page, published):
     assert page.locator("details.companion-rows a[download]").is_visible()
 
 
+CLOSED, ABOVE = "details.above-input", ".companion-above"
+
+
+def test_closed_code_is_shown_by_a_button_and_the_choice_is_kept(browser, page, published):
+    """Of all cells at once, with what speaks of them; by the keyboard as well."""
+    page.goto(f"{published}/one.html")
+    code, above = page.locator(f"{CLOSED} pre"), page.locator(ABOVE)
+    icon, line = page.get_by_label("Show code"), page.locator(".companion-code-line")
+    assert code.count() == 3
+    assert above.count() == 1
+    assert not page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true").count()
+    top = page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY")
+    assert icon.get_attribute("aria-pressed") == "false"
+    assert icon.bounding_box()["width"] > 20
+    icon.focus()
+    page.keyboard.press("Enter")
+    assert icon.get_attribute("aria-pressed") == "true"
+    assert all(each.is_visible() for each in [*code.all(), above])
+    assert not page.locator(f"{CLOSED} > summary").locator("visible=true").count()
+    assert (
+        page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY") > top
+    )
+    page.goto(f"{published}/index.html")  # which has no closed code
+    assert not icon.count() + line.count()
+    page.goto(f"{published}/two.html")
+    page.goto(f"{published}/one.html")
+    assert all(each.is_visible() for each in code.all())
+    page.emulate_media(media="print")
+    assert not line.is_visible()
+    page.emulate_media(media="screen")
+    assert line.text_content() == "Hide the code of this page"
+    line.click()
+    page.reload()
+    assert not any(each.is_visible() for each in [*code.all(), above])
+    page.emulate_media(media="print")
+    assert not page.locator(CLOSED).locator("visible=true").count()
+
+
+def test_without_scripts_or_where_nothing_is_kept_each_cell_or_page_opens(browser, published):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{published}/one.html")
+    cell = page.locator(f"div.cell:has({ABOVE})")
+    assert not page.locator(".companion-code-line").count()
+    assert not cell.locator(ABOVE).is_visible()
+    cell.get_by_text("Show the code").click()
+    assert cell.locator(f"{ABOVE}, {CLOSED} pre").locator("visible=true").count() == 2
+    page.emulate_media(media="print")
+    assert page.locator(f"{CLOSED} pre").locator("visible=true").count() == 1
+    context.close()
+    context, errors = browser.new_context(), []
+    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw 0; }})")
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{published}/one.html")
+    page.locator(".companion-code-line").click()
+    assert page.locator(f"{CLOSED} pre").first.is_visible()
+    assert not [error for error in errors if "code.js" in error]
+    context.close()
+
+
 def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
     page.goto(f"{published}/ledger.html")
     row = page.locator("#statement-T-2")

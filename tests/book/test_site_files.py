@@ -305,30 +305,24 @@ def test_a_path_says_nothing_twice(path, light):
     assert site.light_path(path) == light
 
 
-LONG = "\n".join(f"x{i} = {i}" for i in range(11))
-
-
 @pytest.mark.parametrize(
-    ("source", "tags", "prompt"),
+    ("source", "tags", "added"),
     [
-        ("x = 1", [], None),
-        (LONG[: LONG.rindex("\n")], [], None),
-        (LONG, [], "Show the code (11 lines)"),
-        (LONG, ["hide-input"], "Show the code (11 lines)"),
-        ("x = 1", ["hide-cell"], "Show this cell (1 line)"),
-        ('import a\nx = chapter.check("A", 1)', [], None),  # goes on with what it finds
-        ("figure, ax = a()\nchapter.figure(figure)", [], None),
-        ("x = a()\nx = b(x)\nchapter.table(\n    x,\n)", [], None),
-        ("other.note('a')", [], None),
-        ("%matplotlib inline", [], None),
+        ("x = 1", [], ["hide-input"]),  # however short
+        ("x = 1", ["parameters"], ["hide-input"]),
+        ("x = 1", ["lesson"], []),
+        ("x = 1", ["try-it"], []),
+        ("x = 1", ["remove-input"], []),
+        ('chapter.note("a")', ["lesson"], []),
+        ('import a\nx = chapter.check("A", 1)', [], ["hide-input"]),  # goes on with what it finds
+        ("figure, ax = a()\nchapter.figure(figure)", [], ["hide-input"]),
+        ("x = a()\nx = b(x)\nchapter.table(\n    x,\n)", [], ["hide-input"]),
+        ("other.note('a')", [], ["hide-input"]),
+        ("%matplotlib inline", [], ["hide-input"]),
     ],
 )
-def test_long_code_is_folded(source, tags, prompt):
-    found = site.folding(source, tags)
-    assert found.get("mystnb", {}).get("code_prompt_show") == prompt
-    if prompt:
-        assert set(found["tags"]) >= set(tags)
-        assert len({"hide-input", "hide-cell"} & set(found["tags"])) == 1
+def test_code_is_closed_unless_it_is_a_lesson_or_of_an_exercise(source, tags, added):
+    assert site.folding(source, tags) == ({"tags": [*tags, *added]} if added else {})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ ONE = """# ---
 # # Chapter one
 # Prose says {value}`one.double:.1f`.
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 base: float = 2.0  # [0, 100] what is doubled
 names: list[str] = ["a"]  # {a, b} labels
 

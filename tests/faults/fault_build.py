@@ -8,7 +8,7 @@ import yaml
 ONE = """# %% [markdown]
 # # Chapter one
 
-# %% tags=["parameters", "hide-input"]
+# %% tags=["parameters"]
 base: float = 2.0  # [0, 100] what is doubled
 count: int = 4  # [1, 100] runs
 
