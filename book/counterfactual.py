@@ -104,7 +104,7 @@ chapter.table(
 )
 chapter.note(f"Decision: {bought.decision}. {bought.reason}")
 
-# %% tags=["remove-input"]
+# %%
 trial_truth = simulation.true_difference()
 chapter.values(margin=margin, trial_truth=trial_truth)
 seen = table.iloc[-1]
@@ -202,7 +202,7 @@ chapter.figure(
 # vector machine and a random forest. As in P4, an interval misses if it does not hold the
 # difference of the two mean scores *on the same points*, had nobody abstained.
 
-# %% tags=["remove-input"]
+# %%
 counts = {"linear": linear_repetitions, "forest": forest_repetitions, "super": super_repetitions}
 first = simulation.run_cells(simulation.cells_of_experiment_1(counts, points, seed=seed))
 reported = chapter.reported("P4, experiment 1")
@@ -331,7 +331,7 @@ chapter.table(
 )
 fresh_reported = chapter.reported("P4, experiment 1, fresh samples")
 
-# %% tags=["remove-input"]
+# %%
 fresh_cells = chapter.check_cells(
     "P4, experiment 1, fresh samples",
     evidence.counted(studies.claims_of_cells(apart, fresh_reported, "P4-F1-")),
@@ -485,7 +485,7 @@ chapter.figure(
 # B is now A with its boundary shifted by $\mu$, so the true difference is $0.7\,(\mu - \mu^2 / 2)$.
 # The test rejects "no difference" where the doubly robust interval does not hold zero.
 
-# %% tags=["remove-input"]
+# %%
 moved = {"experiment": "shifted", "shifts": power_shifts, "seed": seed}
 second = simulation.run_cells(
     {n: simulation.repetitions(n, power_learner, power_repetitions, **moved) for n in power_sizes}

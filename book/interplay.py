@@ -217,7 +217,7 @@ for model in models:
         families=tuple(families),
     )
 
-# %% tags=["remove-input"]
+# %%
 by_model = {model: experiments.run_experiments(settings[model]) for model in models}
 trained = by_model[models[0]]
 chapter.uses(epochs=trained.settings.epochs)
@@ -292,7 +292,7 @@ first = summaries[models[0]]
 coverage = first.dropna(subset=["coverage"])
 moderate = [e for e in epsilons if e > min(epsilons)] or epsilons  # where there is but one
 
-# %% tags=["remove-input"]
+# %%
 chapter.values(
     coverage_moderate=coverage[coverage["epsilon"].isin(moderate)]["coverage"].mean(),
     coverage_strict=coverage[coverage["epsilon"] == min(epsilons)]["coverage"].mean(),

@@ -122,7 +122,7 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # $K$ must stay secret: who knows that there were many trials knows more than is proven. In the
 # figure each trial spends the smallest of the budgets.
 
-# %% tags=["remove-input"]
+# %%
 table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
 
 # %%
@@ -159,7 +159,7 @@ chapter.values(
 # list and searches nothing. One counts every trial, and one draws their number. Each search is made
 # anew several times, with other noise.
 
-# %% tags=["remove-input"]
+# %%
 found = studies.run_choosing(settings)
 results = studies.summary(settings, found)
 
@@ -186,7 +186,7 @@ chapter.table(
     },
 )
 
-# %% tags=["remove-input"]
+# %%
 changes = studies.changes(results)
 
 # %%

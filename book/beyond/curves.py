@@ -196,13 +196,13 @@ on_labels = TrainingConfig(
 response = RandomizedResponse(label_epsilon)
 label_job = studies.label_job(on_labels, label_data, response, label_models, seed=seed)
 
-# %% tags=["remove-input"]
+# %%
 audited = studies.examples(settings[1:], level)  # those that are private
 hard = studies.hard_case(SanityCheck(delta=delta), hard_models, level, seed)
 labelled = studies.labels(label_job, level)
 channels = [*audited, hard, labelled]
 
-# %% tags=["remove-input"]
+# %%
 listed = rows_of(
     private=private,
     private_points=private_points,
@@ -212,7 +212,7 @@ listed = rows_of(
     private_deltas=private_deltas,
 )
 
-# %% tags=["remove-input"]
+# %%
 others = [
     studies.PrivateTraining(*row).attacked(private_models, level, seed + number)
     for number, row in enumerate(listed, 1)
@@ -287,7 +287,7 @@ chapter.values(
 # are known well; those of the corner, at small $\delta$, are rare. Simulated audits
 # of {value}`curves.models:,d` models of Gaussian mechanisms with too little noise show it:
 
-# %% tags=["remove-input"]
+# %%
 power = stored_table(
     studies.power_study,
     1.0, delta, sorted({1.0, *factors}), hard_models // 2 * 2, repetitions, level=level, seed=seed,

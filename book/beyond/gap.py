@@ -100,7 +100,7 @@ settings = studies.GapStudy(
     seed=seed,
 )
 
-# %% tags=["remove-input"]
+# %%
 judge = "what people said (CIFAR-10N)" if settings.people else f"{flip:.0%} of them flipped"
 chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 
@@ -146,10 +146,10 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # The score is the largest softmax probability, recalibrated by temperature scaling
 # {cite}`guo2017calibration` on the other half of the points.
 
-# %% tags=["remove-input"]
+# %%
 clean_labels, logits = studies.train(settings)
 
-# %% tags=["remove-input"]
+# %%
 found = stored_table(studies.take_apart, settings, clean_labels, logits)
 seeds = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
 means = seeds.mean().join(seeds["total"].sem().rename("total se")).reset_index()
@@ -174,7 +174,7 @@ chapter.table(
     dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
 
-# %% tags=["remove-input"]
+# %%
 clean, noisy = (means[means["labels"] == name].set_index("epsilon") for name in ("clean", "noisy"))
 strict, free = min(epsilons), math.inf
 room = clean["total"] / clean["NAURC, wrong"]  # the gap of a random order

@@ -135,10 +135,10 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # whose accuracy above any threshold is known. Validation data of several sizes are drawn from it
 # again and again, and each time a threshold is chosen.
 
-# %% tags=["remove-input"]
+# %%
 trained = studies.train(settings)
 
-# %% tags=["remove-input"]
+# %%
 found = stored_table(studies.evaluate, settings, trained.correct, trained.score)
 best = coverage_at_accuracy(trained.correct, trained.score, target)
 
@@ -163,7 +163,7 @@ chapter.table(
     dict.fromkeys(("coverage", "none", "broken"), ".3f"),
 )
 
-# %% tags=["remove-input"]
+# %%
 cells = found.set_index(["way", "n", "epsilon"])
 free = found[found["way"] == "not private"].set_index("n")["coverage"]
 private = cells["coverage"]["private"]
@@ -216,7 +216,7 @@ chapter.values(
 # other records, as the promise needs some that the model has not seen. Then losses add up
 # ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
 
-# %% tags=["remove-input"]
+# %%
 together = stored_table(studies.compositions, trained, settings.budgets)
 
 # %%
@@ -227,7 +227,7 @@ chapter.table(
     dict.fromkeys(("model", "no one in both", "same people", "sum"), ".2f") | {"threshold": "g"},
 )
 
-# %% tags=["remove-input"]
+# %%
 joint = together.set_index("threshold").loc[spoken]
 chapter.values(model_alone=joint["model"], same_people=joint["same people"], added=joint["sum"])
 

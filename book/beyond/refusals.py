@@ -126,7 +126,7 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # it is sure, and seldom elsewhere, but never with a probability below
 # {value}`refusals.least:g`.
 
-# %% tags=["remove-input"]
+# %%
 rng = np.random.default_rng(seed)
 stream = (
     studies.satellite_images(stream_points, rng)
@@ -189,7 +189,7 @@ chapter.values(
 # Guesses are refitted while points come, and know none of the later ones. Two settings are meant
 # to hurt: few points, and answers that are rare in places.
 
-# %% tags=["remove-input"]
+# %%
 settings = [(points, start, floor), (few_points, few_start, floor), (points, start, rare)]
 found = stored_table(studies.monitoring, settings, learner, streams, fitted, seed=seed)
 ends = found.groupby([*studies.KINDS, "way"], sort=False).tail(1).reset_index(drop=True)
@@ -273,7 +273,7 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # neither might refuse? The intervals of the groups hold all together, if sentences are independent
 # of each other.
 
-# %% tags=["remove-input"]
+# %%
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
 overall, by_group = studies.compare(texts, "forest", seed=seed)
 

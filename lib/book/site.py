@@ -405,7 +405,7 @@ def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
     Closed code is there for who asks for it (``code.js``). That of a cell that does little but
     import, or hand the chapter what to show, is not on the page at all; it is in every download.
     """
-    if by_itself(tags) or LESSON in tags or "remove-input" in tags:
+    if by_itself(tags) or LESSON in tags:
         return {}
     return {"tags": [*tags, "remove-input" if is_wiring(source) else "hide-input"]}
 

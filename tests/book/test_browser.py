@@ -232,7 +232,7 @@ def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, nam
 
 
 def test_a_chapter_prints_as_a_clean_document(browser, address):
-    """A4 in portrait: what is folded is there, closed code and navigation are not, nothing is cut."""
+    """A4 in portrait: what is folded is there, code and navigation are not, nothing is cut."""
     page = browser.new_page(viewport={"width": 703, "height": 1000})  # A4 less Chromium's margins
     page.goto(f"{address}/audit.html")
     page.evaluate(TYPESET)

@@ -312,7 +312,6 @@ def test_a_path_says_nothing_twice(path, light):
         ("x = 1", ["parameters"], ["hide-input"]),
         ("x = 1", ["lesson"], []),
         ("x = 1", ["try-it"], []),
-        ("x = 1", ["remove-input"], []),
         ('chapter.note("a")', ["lesson"], []),
         ('import a\nx = chapter.check("A", 1)', [], ["hide-input"]),  # goes on with what it finds
         ("figure, ax = a()\nchapter.figure(figure)", [], ["hide-input"]),
