@@ -19,7 +19,7 @@ from site_checks import DESKTOP, TYPESET, page_names, page_weights
 TALLEST = 18_000  # px
 MAIN_LINE = 6_000  # px, of a chapter, from the top of the page
 LONGEST_TABLE = 12  # rows in the flow
-LONGEST_CELL = 8  # lines of code in the flow
+LONGEST_CELL = 9  # lines of code in the flow: eight, and a blank one
 
 #: Pages whose tables may be longer, and why; those of the reference are as tall as they need to be.
 LONGER = {

@@ -5,7 +5,7 @@
 (() => {
   const [root, shown, kept] = [document.documentElement, "companion-code", "companion-code"];
   let stored = null;
-  try { stored = localStorage.getItem(kept); } catch { /* not allowed here: then from page to page */ }
+  try { stored = localStorage.getItem(kept); } catch { /* not allowed here */ }
   root.classList.add("companion-scripts");
   root.classList.toggle(shown, stored === "shown");
 
@@ -38,7 +38,7 @@
     }
     for (const pressed of [icon, line]) pressed.addEventListener("click", () => {
       const open = root.classList.toggle(shown);
-      try { localStorage.setItem(kept, open ? "shown" : "closed"); } catch { /* kept by nobody */ }
+      try { localStorage.setItem(kept, open ? "shown" : "closed"); } catch { /* not kept */ }
       draw();
     });
     draw();
