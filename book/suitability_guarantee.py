@@ -546,7 +546,7 @@ chapter.figure(
     ),
     "cheats",
     alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
-    caption=f"Decisions by true drop, {title} OOD; the grey line is the margin.",
+    caption=f"Decisions by true drop, {title} OOD; the gray line is the margin.",
 )
 
 # %%
