@@ -22,8 +22,8 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# Each point is a user fold. On the diagonal a filter sees nothing of the drop. A few labels do not
-# correct that, unless their own error is counted.
+# Each point is a user fold under one model. The further right, the more of a drop the filter
+# overlooks. A few labels do not correct that, unless their own error is counted.
 #
 # ## What holds, and what does not
 #
