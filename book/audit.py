@@ -16,8 +16,7 @@
 # ```{result} selection
 # ```
 #
-# A bar says how often a lower bound is above a known $\epsilon$. The dotted line is what the level
-# allows.
+# An audit above the dotted line errs too often, most of all if it chooses the best threshold.
 #
 # ## What holds, and what does not
 #

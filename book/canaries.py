@@ -15,8 +15,8 @@
 # ```{result} coverage
 # ```
 #
-# Audited is {term}`randomized response`, whose $\epsilon$ is known. A line says how often the lower
-# bound is above it. The answer is of the smallest; dotted is what a 95% interval may have.
+# Audited is {term}`randomized response`, whose $\epsilon$ is known. The answer above is of the
+# smallest $\epsilon$ and the lower plot.
 #
 # ## What holds, and what does not
 #

@@ -16,10 +16,8 @@
 # ```{result} miscoverage
 # ```
 #
-# A point says how often a 95% interval misses the true difference of the sample: that of the two
-# services on these points, had both answered all. The population's is that on all points that could
-# come. Diamonds are P4's
-# numbers; the dashed line is the 5% that are allowed.
+# What an interval may miss is the true difference of the sample: that of the two services on these
+# points, had both answered all. The population's is that on all points that could come.
 #
 # ## What holds, and what does not
 #

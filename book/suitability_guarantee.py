@@ -22,8 +22,8 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# Each point is a user fold. On the diagonal a filter sees nothing of the drop. A few labels do not
-# correct that, unless their own error is counted.
+# Each point is a user fold under one model. The further right, the more of a drop the filter
+# overlooks. A few labels do not correct that, unless their own error is counted.
 #
 # ## What holds, and what does not
 #
@@ -546,7 +546,7 @@ chapter.figure(
     ),
     "cheats",
     alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
-    caption=f"Decisions by true drop, {title} OOD; the grey line is the margin.",
+    caption=f"Decisions by true drop, {title} OOD; the gray line is the margin.",
 )
 
 # %%

@@ -15,8 +15,8 @@
 # ```{result} curves
 # ```
 #
-# Gray, below the black curve, is what is proven to be impossible; a colored curve is what an attack
-# has reached. An attack *significantly* below would refute the proof, the training or the audit.
+# A colored curve is what an attack has reached. One that lay *significantly* in the gray would
+# refute the proof, the training or the audit.
 #
 # ## What holds, and what does not
 #

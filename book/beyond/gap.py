@@ -15,8 +15,7 @@
 # ```{result} terms
 # ```
 #
-# A bar splits the gap between the bound and what a model reaches into its terms. Plain bars are
-# judged by clean labels, hatched ones by noisy labels.
+# A bar splits the gap between the bound and what a model reaches into its terms.
 #
 # ## What holds, and what does not
 #

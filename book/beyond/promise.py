@@ -16,8 +16,7 @@
 # ```
 #
 # Each line is the coverage that a private threshold keeps as its budget grows, for one number of
-# validation points. Dashed: the threshold that is not private; dotted: the largest coverage there
-# is.
+# validation points.
 #
 # ## What holds, and what does not
 #

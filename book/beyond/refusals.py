@@ -16,8 +16,7 @@
 # ```{result} stream
 # ```
 #
-# The band is the exact sequence, dashed are intervals for a fixed time, and black is the truth on
-# the images so far. The scores of what the services *chose* to answer (green) lie elsewhere.
+# The scores of what the services *chose* to answer (green) lie elsewhere than the truth (black).
 #
 # ## What holds, and what does not
 #

@@ -15,9 +15,8 @@
 # ```{result} ladder
 # ```
 #
-# Each row is an attack: what it shows, what it could have shown at most, and what is proven, for a
-# record and for a label. *One run* is the audit from inside; *broken* is the same where most of the
-# noise is missing.
+# Each row is an attack, on a record or on a label. *One run* is the audit from inside; *broken* is
+# the same where most of the noise is missing.
 #
 # ## What each lens says
 #

@@ -197,20 +197,20 @@ class Page:
     def _cells(self, ids: list[str], caption: str) -> str:
         claims = [self.claims[i] for i in ids]
         of = {i: self.verdicts[i] for i in ids}
-        table = cells_html(claims, of, caption, self.name)
         # Recorded runs are not mixed with the build: what they lack has no number of ours.
         ours = {i for i in ids if self.run is None or of[i].run != THIS_BUILD}
         none = dict.fromkeys(("value", "shown", "interval"))
         drawn = {i: of[i].found if i in ours else of[i].found | none for i in ids}
         figure = draw_cells(claims, drawn)
         if figure is None:
-            return table
+            return cells_html(claims, of, caption, self.name)
         name = claims[0].group.replace(", ", "-").replace(" ", "-")
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(of.values())}."
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
         if any(claim.reach for claim in claims):
             said += " Bars are 95% intervals over training runs; the paper's are from its ± (sd)."
         svg, wide = svg_pair(figure, name)
+        table = cells_html(claims, of, claims[0].group, self.name)  # the figure has the caption
         return figure_html(svg, name, alt, said, wide=wide) + table
 
     def _table(self, part: Mapping[str, Any]) -> str:

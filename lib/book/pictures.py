@@ -17,6 +17,9 @@ from lib.book.claims import Claim
 from lib.book.words import name_text
 from lib.plot import COLOURS, MARKERS, new_figure, plain_log, side_by_side, style
 
+#: What claims call their rows and columns, as the pages write it.
+_WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "FPR", "roc_auc": "ROC\nAUC"}
+_WORDS |= {"pr_auc": "PR\nAUC"}
 _PAPER, _OURS = {"marker": "D", "color": "0.45"}, {"marker": "o", "color": COLOURS[0]}
 
 
@@ -171,7 +174,7 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
     words = (("epsilon =", r"$\epsilon$ ="), ("= inf", r"= $\infty$"))
     for word, sign in words:
         names = [name.replace(word, sign) for name in names]
-    ax.set_yticks(np.arange(len(names)), labels=names)
+    ax.set_yticks(np.arange(len(names)), labels=[_WORDS.get(name, name) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
@@ -189,7 +192,7 @@ def _heat(ax: Axes, cells: pd.DataFrame) -> None:
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         sns.heatmap(ours - paper, ax=ax, cmap="vlag", **reach, **text_options, **bar)
     ax.set(xlabel="", ylabel="")
-    names = [str(name).replace("_", "\n") for name in order["columns"]]
+    names = [_WORDS.get(name, name) for name in order["columns"]]
     ax.set_xticks(ax.get_xticks(), labels=names, rotation=0, fontsize=9)
     ax.tick_params(axis="y", labelsize=9)
 
