@@ -343,8 +343,6 @@ chapter.values(volatile=True, swept_strict=lows.loc[strict, "low"])
 
 # %%
 bounds = system.bounds_table(results, 1 - (1 - level) / 2)
-
-# %%
 chapter.table(
     bounds,
     "bounds",
