@@ -101,6 +101,7 @@ COUNTS = {name: name for name in ("epochs", "points", "canaries", "draws", "memb
     "n_folds": "folds",
     "n_shadow": "shadow models",
     "n_target": "target models",
+    "n_audits": "audits",
     "image_points": "images",
     "full_splits": "splits",
     "calibration_rows": "rows to calibrate with",

@@ -2,12 +2,17 @@
 
 import itertools
 import math
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from lib.audit import METHODS, AttackCounts, epsilon_interval, epsilon_point, epsilon_posterior
+from lib.book.claims import NOT_REPRODUCED, REDUCED, UNDECIDED, judge, read_claims
+from lib.book.evidence import Evidence
 from lib.studies.audit.tables import (
     actual_coverage,
     coverage_table,
@@ -16,7 +21,9 @@ from lib.studies.audit.tables import (
     rectangle_mass,
     selection_study,
     swept_narrower,
+    swept_widths,
     trials_needed,
+    width_changes,
     widths_by_trials,
 )
 
@@ -117,3 +124,62 @@ def test_swept_bayesian_intervals_are_often_the_wider_ones():
     share = swept_narrower(512, 0.6, 40, 1e-5, 0.9, seed=1)
     p = 145 / 400
     assert abs(share - p) < 4 * math.sqrt(p * (1 - p) * (1 / 40 + 1 / 400))
+
+
+CLAIM = read_claims(Path(__file__).parents[2] / "book" / "claims.yml")["P3-T2-narrower-private"]
+
+
+def changes_of(widths):
+    """The summary of (problems, audits, 2) widths, a row a problem."""
+    problems, audits, _ = widths.shape
+    frame = pd.DataFrame(widths.reshape(-1, 2), columns=["bayesian", "clopper-pearson"])
+    frame["epsilon"] = np.repeat(np.arange(problems), audits)
+    return width_changes(frame.assign(attack="LiRA", threshold="swept"))
+
+
+def verdicts(widths):
+    """How often each word is the verdict on a claim of P3's Table 2."""
+    rows = changes_of(widths).itertuples()
+    found = (Evidence(one.change, one.low, one.high, one.audits) for one in rows)
+    return Counter(judge(CLAIM, one, {}).verdict for one in found)
+
+
+def test_changes_of_widths_by_hand():
+    inf = math.inf
+    first = [[1, 2], [3, 2], [1, inf], [inf, inf], [inf, 3], [9, 1]]  # -.5, .5, -1, 0, inf, 8
+    found = changes_of(np.array([first, [[1, 2]] * 6], float))
+    assert found["change"].tolist() == [0.25, -0.5]
+    assert found["narrower"].tolist() == [2, 6]
+    assert found["clopper-pearson"].tolist() == [2.5, 2.0]
+    # Of six the interval goes from the least to the largest: both halves of 2^-6 are below 2.5%.
+    assert found[["low", "high"]].to_numpy().tolist() == [[-1.0, inf], [-0.5, -0.5]]
+    few = changes_of(np.array([first[:5]]))
+    assert few[["audits", "low", "high"]].to_numpy().tolist() == [[5, -inf, inf]]
+
+
+def test_one_audit_leaves_the_width_open_and_nine_of_ten_decide():
+    narrower, wider = [0.6, 1.0], [9.0, 1.0]
+    for ten, word in (
+        ([narrower] * 9 + [wider], REDUCED),
+        ([narrower] * 8 + [wider] * 2, UNDECIDED),
+        ([narrower] * 2 + [wider] * 8, UNDECIDED),
+        ([narrower] + [wider] * 9, NOT_REPRODUCED),
+        ([narrower], UNDECIDED),
+    ):
+        assert verdicts(np.array([ten])) == {word: 1}
+
+
+def test_neither_verdict_on_widths_is_more_frequent_than_it_says():
+    """Ten of a pool of synthetic audits at a time, moved so that half of them are narrower."""
+    ours, theirs = swept_widths(64, 0.8, 60, 1e-5, 0.9, seed=2).T
+    ratio = np.where(np.isinf(theirs), 0.0, ours / theirs)  # as far below 1 as can be
+    ratio = ratio / np.median(ratio)
+    assert abs(np.mean(ratio < 1) - 0.5) < 0.02
+    drawn = np.random.default_rng(3).choice(ratio, (1000, 10))
+    found = verdicts(np.stack([drawn, np.ones_like(drawn)], axis=2))
+    assert max(found[REDUCED], found[NOT_REPRODUCED]) <= stats.binom.isf(1e-3, 1000, 0.025)
+    assert min(found[REDUCED], found[NOT_REPRODUCED]) > 0  # about 1 in 100 each
+
+
+def test_attacks_without_errors_show_the_bayesian_interval_as_the_narrower():
+    assert verdicts(swept_widths(64, 8.0, 10, 1e-5, 0.9, seed=0)[None]) == {REDUCED: 1}

@@ -17,6 +17,7 @@ from lib.book.chapters import declared_parameters, read_chapter
 from lib.runs import Checkpoint
 from lib.studies.audit import system
 from lib.studies.audit.system import AuditContradiction, require_consistent, run_audits
+from lib.studies.audit.tables import named_changes, width_changes
 
 CHAPTER = Path(__file__).parents[2] / "book" / "audit_trainings.py"
 DECLARED = declared_parameters(read_chapter(CHAPTER.read_text(encoding="utf-8")))
@@ -68,6 +69,50 @@ def test_an_audit_without_privacy_and_one_with(results):
     require_consistent(results)
     with pytest.raises(AuditContradiction, match=r"proves 0\.010"):
         require_consistent([replace(free, proven=0.01)])
+
+
+def test_the_excess_over_what_is_proven_is_that_of_private_audits(results):
+    private = results[1]
+    for audits, level in ((results, 0.9), ([*results, private], 0.95)):  # two share the level
+        counts = private.held_out_counts("LiRA", level)
+        ends = epsilon_interval(counts, 1e-5, level, "clopper-pearson")
+        expected = pytest.approx([end - private.proven for end in ends])
+        assert system.excess_over_proven(audits, 0.9) == expected
+
+
+def test_repeated_audits_are_those_of_other_seeds_and_share_nothing(results):
+    settings = small(learning_rates=[1.0, 0.1])
+    assert [system.repetition(one, 0) for one in settings] == settings
+    again = [system.repetition(one, 2) for one in settings]
+    assert again == small(learning_rates=[1.0, 0.1], seed=2 * system.SEEDS_APART)
+    for one, other in zip(settings, again, strict=True):
+        (mine,), (theirs,) = one.jobs(), other.jobs()
+        assert mine.data.seed != theirs.data.seed
+        assert not np.array_equal(mine.drawn(0)[0], theirs.drawn(0)[0])
+        assert theirs.config.seed - mine.config.seed > one.n_shadow + one.n_target
+
+
+def test_widths_of_repeated_audits(results):
+    widths = system.audit_widths(results, 2, 0.9)
+    assert (len(widths), {*widths["audit"]}) == (2 * 2 * 3 * 2, {0, 1})
+    assert {*widths["attack"]} == {"LiRA", "loss", "gradient alignment"}
+    first = widths[(widths["audit"] == 0) & (widths["attack"] == "LiRA")]
+    swept = first[first["threshold"] == "swept"]
+    table = system.table_2(results).set_index(["method", "epsilon"])["width"]
+    for method in ("bayesian", "clopper-pearson"):
+        assert swept[method].tolist() == table[method].tolist()
+    # At the same counts the Bayesian interval is the narrower one: P3, Figure 5.
+    held = widths[widths["threshold"] == "held-out"]
+    assert (held["bayesian"] < held["clopper-pearson"]).all()
+    parts = [part.drop(columns="audit").to_numpy()[:, 3:] for _, part in widths.groupby("audit")]
+    assert not np.array_equal(*parts)
+    # What is quoted, by attack and budget.
+    changes = width_changes(widths)
+    named = named_changes(changes, 1.0)
+    assert len(named) == 2 * 2 * 2 * 2
+    row = changes.set_index(["epsilon", "attack", "threshold"]).loc[1.0, "LiRA", "held-out"]
+    assert named["held_lira_loose_narrower"] == row["narrower"] == 2
+    assert named["held_lira_loose_change"] == row["change"]
 
 
 def test_subset_trainings_resume(tmp_path):

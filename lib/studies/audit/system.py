@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,9 @@ PART = 128
 
 #: Parts of the shadow models that are scored in turn, as 80:20 has it.
 PARTS = 5
+
+#: Between the seeds of a chapter's repeated audits: few ask for as many seeds of their own.
+SEEDS_APART = 1000
 
 #: Attack, and the number that it observes of a model at a point.
 ATTACKS: tuple[tuple[Attack, str], ...] = (
@@ -137,6 +141,16 @@ def by_budget(
         )
         for stream, (epsilon, rate) in enumerate(zip(budgets, learning_rates, strict=True))
     ]
+
+
+def repetition(settings: AuditSettings, number: int) -> AuditSettings:
+    """The same audit with data, models and coins of its own; number 0 is the audit itself.
+
+    It is the audit of a chapter whose seed is larger by so many times `SEEDS_APART`.
+    """
+    more = SEEDS_APART * number
+    data = replace(settings.data, seed=settings.data.seed + more)
+    return replace(settings, data=data, seed=settings.seed + 100 * more)  # as in `by_budget`
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,6 +377,33 @@ def table_2(results: Sequence[AuditResult], level: float = 0.9) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def audit_widths(results: Sequence[AuditResult], n_audits: int, level: float) -> pd.DataFrame:
+    """Widths of the two-sided intervals of these audits and of their repetitions, which it runs.
+
+    A row is an audit, a budget, an attack, and how its threshold was chosen: *swept* for each
+    method by itself, as in P3's Table 2, or *held-out*, on the shadow models, one for both methods.
+    """
+    rows, compared = [], ("bayesian", "clopper-pearson")
+    settings = [result.settings for result in results]
+    for number in range(n_audits):
+        if number:  # one after the other: their models need not fit into memory together
+            results = run_audits([repetition(one, number) for one in settings])
+            require_consistent(results, 1 - 1e-3 / n_audits)
+        for result in results:
+            training = result.settings.training
+            for attack in result.scores:
+                table = result.roc(attack)
+                held = result.held_out_counts(attack, 1 - (1 - level) / 2)
+                for threshold, interval in (
+                    ("swept", partial(swept_interval, table)),
+                    ("held-out", partial(epsilon_interval, held)),
+                ):
+                    ends = (interval(training.delta, level, method) for method in compared)
+                    widths = (high - low for low, high in ends)
+                    rows.append((number, training.epsilon, attack, threshold, *widths))
+    return pd.DataFrame(rows, columns=["audit", "epsilon", "attack", "threshold", *compared])
+
+
 def bounds_table(results: Sequence[AuditResult], level: float = 0.95) -> pd.DataFrame:
     """One-sided lower bounds by attack, and by how the threshold was chosen."""
     rows = []
@@ -451,6 +492,22 @@ def gains_by_choosing(table: pd.DataFrame) -> list[tuple[float, int]]:
         difference = pair["AUC"].iloc[1] - pair["AUC"].iloc[0]
         found.append((difference / error if error else math.nan, int(pair["trials"].min())))
     return found
+
+
+def excess_over_proven(results: Sequence[AuditResult], level: float) -> tuple[float, float]:
+    """The ends of LiRA's intervals less the proven epsilon: the largest over the private audits.
+
+    Two-sided, Clopper-Pearson's, at a held-out threshold; the level is that of all together.
+    """
+    private = [result for result in results if math.isfinite(result.proven)]
+    each = 1 - (1 - level) / len(private)
+    above = []
+    for result in private:
+        counts, delta = result.held_out_counts("LiRA", each), result.settings.training.delta
+        low, high = epsilon_interval(counts, delta, each, "clopper-pearson")
+        above.append((low - result.proven, high - result.proven))
+    low, high = map(max, zip(*above, strict=True))
+    return low, high
 
 
 def require_consistent(results: Sequence[AuditResult], level: float = 0.999) -> None:
