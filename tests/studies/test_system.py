@@ -94,7 +94,7 @@ def test_repeated_audits_are_those_of_other_seeds_and_share_nothing(results):
 
 def test_widths_of_repeated_audits(results):
     widths = system.audit_widths(results, 2, 0.9)
-    assert (len(widths), {*widths["audit"]}) == (2 * 2 * 3 * 2, {0, 1})
+    assert (len(widths), {*widths["audit"]}) == (2 * 2 * 3 * 3, {0, 1})
     assert {*widths["attack"]} == {"LiRA", "loss", "gradient alignment"}
     first = widths[(widths["audit"] == 0) & (widths["attack"] == "LiRA")]
     swept = first[first["threshold"] == "swept"]
@@ -102,14 +102,17 @@ def test_widths_of_repeated_audits(results):
     for method in ("bayesian", "clopper-pearson"):
         assert swept[method].tolist() == table[method].tolist()
     # At the same counts the Bayesian interval is the narrower one: P3, Figure 5.
-    held = widths[widths["threshold"] == "held-out"]
+    held = widths[widths["threshold"] != "swept"]
     assert (held["bayesian"] < held["clopper-pearson"]).all()
+    # The Bayesian interval's own threshold, for it and for the other.
+    one = first[first["threshold"] == "one"]
+    assert one["bayesian"].tolist() == swept["bayesian"].tolist()
     parts = [part.drop(columns="audit").to_numpy()[:, 3:] for _, part in widths.groupby("audit")]
     assert not np.array_equal(*parts)
     # What is quoted, by attack and budget.
     changes = width_changes(widths)
     named = named_changes(changes, 1.0)
-    assert len(named) == 2 * 2 * 2 * 2
+    assert len(named) == 2 * 2 * 3 * 2
     row = changes.set_index(["epsilon", "attack", "threshold"]).loc[1.0, "LiRA", "held-out"]
     assert named["held_lira_loose_narrower"] == row["narrower"] == 2
     assert named["held_lira_loose_change"] == row["change"]

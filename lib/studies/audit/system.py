@@ -19,7 +19,7 @@ from lib.audit.selection import chosen_threshold, counts_at, roc_counts, union_l
 from lib.data.text import TEXT_FILES
 from lib.privacy import PrivacyLedger
 from lib.runs import run_all
-from lib.studies.audit.tables import swept_interval
+from lib.studies.audit.tables import swept_counts, swept_interval
 from lib.studies.default_problem import default_problem, test_points
 from lib.training import (
     DataSpec,
@@ -381,7 +381,8 @@ def audit_widths(results: Sequence[AuditResult], n_audits: int, level: float) ->
     """Widths of the two-sided intervals of these audits and of their repetitions, which it runs.
 
     A row is an audit, a budget, an attack, and how its threshold was chosen: *swept* for each
-    method by itself, as in P3's Table 2, or *held-out*, on the shadow models, one for both methods.
+    method by itself, as P3 says of its Table 2; *one*, that of the Bayesian's largest bound, for
+    both methods; or *held-out*, on the shadow models, one for both methods, too.
     """
     rows, compared = [], ("bayesian", "clopper-pearson")
     settings = [result.settings for result in results]
@@ -394,8 +395,10 @@ def audit_widths(results: Sequence[AuditResult], n_audits: int, level: float) ->
             for attack in result.scores:
                 table = result.roc(attack)
                 held = result.held_out_counts(attack, 1 - (1 - level) / 2)
+                best = swept_counts(table, training.delta, level, "bayesian")
                 for threshold, interval in (
                     ("swept", partial(swept_interval, table)),
+                    ("one", partial(epsilon_interval, best)),
                     ("held-out", partial(epsilon_interval, held)),
                 ):
                     ends = (interval(training.delta, level, method) for method in compared)

@@ -267,8 +267,15 @@ def swept_interval(
     table: npt.NDArray[np.int64], delta: float, level: float, method: str
 ) -> tuple[float, float]:
     """The two-sided interval at the threshold of the largest lower bound: P3's, uncorrected."""
+    return epsilon_interval(swept_counts(table, delta, level, method), delta, level, method)
+
+
+def swept_counts(
+    table: npt.NDArray[np.int64], delta: float, level: float, method: str
+) -> AttackCounts:
+    """What an attack counts at the threshold of a method's largest lower bound."""
     index, _ = best_lower_bound(table, delta, 1 - (1 - level) / 2, method)
-    return epsilon_interval(AttackCounts(*map(int, table[index])), delta, level, method)
+    return AttackCounts(*map(int, table[index]))
 
 
 def swept_widths(
@@ -345,7 +352,7 @@ def named_changes(changes: pd.DataFrame, epsilon: float) -> dict[str, float]:
     found = {}
     for row in changes.itertuples():
         if row.attack in words and row.epsilon in words:
-            choice = row.threshold.partition("-")[0]  # "swept" or "held"
+            choice = row.threshold.partition("-")[0]  # "swept", "one" or "held"
             name = f"{choice}_{words[row.attack]}_{words[row.epsilon]}"
             found |= {f"{name}_narrower": row.narrower, f"{name}_change": row.change}
     return found
