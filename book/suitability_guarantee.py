@@ -22,7 +22,7 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# Each point is a user fold under one model. The further right, the more of a drop the filter
+# Each point is a user fold under one model. The larger the drop, the more points of it the filter
 # overlooks. A few labels do not correct that, unless their own error is counted.
 #
 # ## What holds, and what does not
