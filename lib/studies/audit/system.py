@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -392,17 +391,17 @@ def audit_widths(results: Sequence[AuditResult], n_audits: int, level: float) ->
             require_consistent(results, 1 - 1e-3 / n_audits)
         for result in results:
             training = result.settings.training
+            delta = training.delta
             for attack in result.scores:
                 table = result.roc(attack)
+                own = [swept_counts(table, delta, level, method) for method in compared]
                 held = result.held_out_counts(attack, 1 - (1 - level) / 2)
-                best = swept_counts(table, training.delta, level, "bayesian")
-                for threshold, interval in (
-                    ("swept", partial(swept_interval, table)),
-                    ("one", partial(epsilon_interval, best)),
-                    ("held-out", partial(epsilon_interval, held)),
-                ):
-                    ends = (interval(training.delta, level, method) for method in compared)
-                    widths = (high - low for low, high in ends)
+                chosen = {"swept": own, "one": own[:1] * 2, "held-out": [held] * 2}
+                for threshold, counts in chosen.items():
+                    widths = []
+                    for each, method in zip(counts, compared, strict=True):
+                        low, high = epsilon_interval(each, delta, level, method)
+                        widths.append(high - low)
                     rows.append((number, training.epsilon, attack, threshold, *widths))
     return pd.DataFrame(rows, columns=["audit", "epsilon", "attack", "threshold", *compared])
 
