@@ -18,8 +18,7 @@
 # ```
 #
 # A lead is SR's {term}`accuracy-normalized score` minus SCTD's on the same models: above zero SCTD
-# abstains better. Bars are 95% intervals over training runs and points. The long runs on
-# Fashion-MNIST are not recorded yet: until they are, this page shows handwritten digits.
+# abstains better. Bars are 95% intervals over training runs and points.
 #
 # ## What holds, and what does not
 #
