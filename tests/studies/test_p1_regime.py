@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from chapter_cells import ROOT, settings_of
@@ -84,13 +85,24 @@ def test_figures_show_every_row(made):
     table = studies.leads(made, [1, 5], [1.0, 0.25]).assign(regime="own")
     (ax,) = studies.plot_leads(table).axes
     drawn = np.concatenate(
-        [line.get_ydata() for line in ax.lines if line.get_linestyle() == "None"]
+        [line.get_xdata() for line in ax.lines if line.get_linestyle() == "None"]
     )
     dense = studies.densest(table)["lead"]
     assert set(np.round(dense, 12)) <= set(np.round(drawn.astype(float), 12))
     axes = studies.plot_density(table).axes
     assert len(axes) == 2
-    assert all(len(ax.containers) == 2 * 2 * 2 for ax in axes)
+    assert all(len(ax.containers) == 2 * 2 for ax in axes)  # ties and parts, of Eq. 16
+
+
+def test_the_headline_says_where_the_interval_is_above_zero(made):
+    table = studies.leads(made, [1], [1.0])
+    ways = [table.assign(regime="P1's"), table.assign(regime="tuned")]
+    ways[0].loc[ways[0]["epsilon"] == 1, "low"] = 0.01
+    ways[0].loc[ways[0]["epsilon"] == 3, "low"] = 0.0  # which is not above it
+    ways[1]["low"] = np.nan
+    assert studies.headline(pd.concat(ways)) == (
+        "SCTD is ahead at $\\epsilon$ = 1 as P1 trains,\nnowhere with tuned rates"
+    )
 
 
 def test_the_recorded_trainings_are_p1s():

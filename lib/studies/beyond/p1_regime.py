@@ -18,6 +18,9 @@ from lib.studies.interplay.experiments import Experiments
 #: SCTD's two written forms, and what becomes of points of equal score.
 FORMS = {"equation": "Eq. 16", "algorithm": "Algorithm 1"}
 TIES = ("averaged", "by SR")
+#: How a figure names the two ways of training.
+_WAYS = {"P1's": "as P1 trains", "tuned": "with tuned rates"}
+_WORD = {ties: {"color": COLOURS[i], "fontsize": 9} for i, ties in enumerate(TIES)}
 
 
 def watched(labels: npt.NDArray, thinned: int = 1, part: float = 1.0) -> npt.NDArray:
@@ -87,44 +90,61 @@ def plot_leads(table: pd.DataFrame) -> Figure:
     """Draw SCTD's lead at each regime and budget, by form and ties, with intervals."""
     rows = densest(table)
     places = list(dict.fromkeys(zip(rows["regime"], rows["epsilon"], strict=True)))
-    figure, ax = new_figure(height=3.2)
-    kinds = list(itertools.product(FORMS.values(), TIES))
-    for i, (form, ties) in enumerate(kinds):
+    figure, ax = new_figure(height=0.45 * len(places) + 1.2)
+    for i, (form, ties) in enumerate(itertools.product(FORMS.values(), TIES)):
         of = rows[(rows["form"] == form) & (rows["ties"] == ties)]
-        x = [
-            places.index(place) + 0.14 * (i - 1.5)
-            for place in zip(of["regime"], of["epsilon"], strict=True)
-        ]
-        ax.errorbar(x, of["lead"], yerr=_bars(of), **_look(form, ties), linestyle="")
-    ax.axhline(0, color="0.4", linestyle=":", marker="")
-    words = [f"{regime}\n" + rf"$\epsilon = {epsilon:g}$" for regime, epsilon in places]
-    ax.set_xticks(range(len(places)), words)
-    ax.set_ylabel("SR's score minus SCTD's")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.45, -0.22), ncols=2, fontsize=8)
+        given = zip(of["regime"], of["epsilon"], strict=True)
+        y = [places.index(place) + 0.16 * (i - 1.5) for place in given]
+        ax.errorbar(of["lead"], y, xerr=_bars(of), **_look(form, ties), linestyle="")
+    ax.axvline(0, color="0.4", linestyle=":", marker="")
+    words = [_WAYS.get(r, r) + "\n" + rf"$\epsilon = {e:g}$" for r, e in places]
+    ax.set_yticks(range(len(places)), words)
+    ax.set_ylim(len(places) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
+    ax.set_title(headline(rows), loc="left", fontsize=10, pad=20)
+    first = ax.annotate(f"ties {TIES[0]}", (0, 1.03), xycoords="axes fraction", **_WORD[TIES[0]])
+    beside = {"xycoords": first, "xytext": (8, 0), "textcoords": "offset points", "va": "bottom"}
+    ax.annotate(f"ties {TIES[1]}", (1, 0), **beside, **_WORD[TIES[1]])
+    ax.set_xlabel("SCTD's lead over SR")
     return figure
 
 
+def headline(table: pd.DataFrame) -> str:
+    """At which budgets of each regime the interval of SCTD's lead lies above zero, in words."""
+    judged = table[(table["form"] == "Eq. 16") & (table["ties"] == "averaged")]
+    said = []
+    for regime, rows in judged.groupby("regime", sort=False):
+        ahead = [f"{epsilon:g}" for epsilon in rows.loc[rows["low"] > 0, "epsilon"]]
+        where = rf"at $\epsilon$ = {' and '.join(ahead)}" if ahead else "nowhere"
+        said.append(f"{where} {_WAYS.get(regime, regime)}")
+    return "SCTD is ahead " + ",\n".join(said)
+
+
 def plot_density(table: pd.DataFrame) -> Figure:
-    """Draw the lead over the batches between models that are watched, one plot per budget."""
+    """Draw the lead over the batches between models that are watched, one plot per budget.
+
+    Of Eq. 16: the other form is in the table.
+    """
     budgets = list(dict.fromkeys(table["epsilon"]))
     figure, axes = panels(len(budgets), 2.5)
     longest = table["last"].max()
     for ax, epsilon in zip(axes, budgets, strict=True):
-        for form, ties in itertools.product(FORMS.values(), TIES):
-            of = table[(table["epsilon"] == epsilon) & (table["form"] == form)]
+        for ties in TIES:
+            of = table[(table["epsilon"] == epsilon) & (table["form"] == "Eq. 16")]
             of = of[of["ties"] == ties]
             for part, line in zip(dict.fromkeys(of["last"]), ("-", "--"), strict=False):
-                one, look = of[of["last"] == part], _look(form, ties)
+                one, look = of[of["last"] == part], _look("Eq. 16", ties)
                 if part != longest:
                     look |= {"label": "_", "markerfacecolor": "none"}
                 ax.errorbar(one["every"], one["lead"], yerr=_bars(one), linestyle=line, **look)
         ax.axhline(0, color="0.4", linestyle=":", marker="")
         ax.set_xscale("log")
         ax.set_title(rf"$\epsilon = {epsilon:g}$")
-        ax.set_ylabel("SR's score minus SCTD's")
+        ax.set_ylabel("SCTD's lead over SR")
     plain_log(axes[-1].xaxis)
-    axes[-1].set_xlabel("batches between models that SCTD watches")
-    axes[-1].legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=2, fontsize=8)
+    axes[-1].set_xlabel("batches between watched models")
+    axes[-1].legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=2, fontsize=9)
     return figure
 
 
@@ -133,7 +153,7 @@ def _look(form: str, ties: str) -> dict[str, object]:
     return {
         "color": COLOURS[TIES.index(ties)],
         "marker": MARKERS[i],
-        "label": f"{form}, ties {ties}",
+        "label": f"ties {ties}",
         "capsize": 2,
         "linewidth": 1.2,
     }
