@@ -364,10 +364,11 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## What is new here
 #
-# - A nearly exact accountant is applied to P1's own setting for CIFAR-10 (and to our digits). -
-#   P1's rule of thumb is tested as a guarantee, and is none.
-# - Opacus and an engine of our own give the same private model for the same seed. - What P1's
-#   experiments take is stated in advance: about {value}`training.a100_hours:,.0f` hours of an A100.
+# - A nearly exact accountant is applied to P1's own setting for CIFAR-10 (and to our digits).
+# - P1's rule of thumb is tested as a guarantee, and is none.
+# - Opacus and an engine of our own give the same private model for the same seed.
+# - What P1's experiments take is stated in advance: about {value}`training.a100_hours:,.0f` hours
+#   of an A100.
 #
 # ## What the papers leave open
 #
