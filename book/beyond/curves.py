@@ -111,7 +111,7 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 # %% [markdown]
 # ## The idea: from a ledger to a curve
 #
-# An attack has a false positive rate $x$ (nonmembers taken for members) and a false negative rate
+# An attack has a false positive rate $x$ (non-members taken for members) and a false negative rate
 # (members missed). If training is $(\epsilon, \delta)$-private,
 #
 # $$
@@ -445,7 +445,7 @@ for sigma in (0.5, 1.0, 2.0):
 
 # %% [markdown]
 # 3. The curve of $\mu = 1$ looks mild in the middle. How many members does an attack find if it may
-#    accuse one in a hundred nonmembers?
+#    accuse one in a hundred non-members?
 #
 #    :::{dropdown} Solution
 #    About one in eleven, nine times as many as a coin would. At $\mu = 2$ it is more than a third.
