@@ -4,8 +4,8 @@
 # Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
 # unsuitable data better than [the paper's filter](suitability.py)?
 #
-# **Answer.** At the 5% level no other method is right more often. But calibrated confidence ranks
-# the cases better, and so does a filter that uses the test data's labels: its ROC AUC is
+# **Answer.** Without labels none is right more often at the 5% level, but calibrated confidence
+# ranks the cases better. So does a filter that uses the test data's labels: its ROC AUC is
 # {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**

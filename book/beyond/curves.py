@@ -14,8 +14,8 @@
 # ```{result} curves
 # ```
 #
-# No attack can get into the gray. A colored curve *significantly* inside it would refute the proof,
-# the training or the audit.
+# The proof keeps all attacks out of the gray. A colored curve *significantly* inside it would
+# refute the proof, the training or the audit.
 #
 # ## What holds, and what does not
 #
