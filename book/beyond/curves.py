@@ -4,9 +4,9 @@
 # "$\epsilon = 8$" limits one kind of attack: those that hardly ever raise a false alarm. The
 # accountant proves a limit for every false alarm rate. How close do attacks come to that curve?
 #
-# **Answer.** It depends on what is private. Where labels were memorized, an attack finds
-# {value}`curves.label_tpr:.0%` of the records and cannot be told from the proven curve: only noise
-# protects such labels. Attacks on examples stay well short of it, but a better attack may not.
+# **Answer.** It depends on what is private. On memorized labels an attack cannot be told from the
+# proven curve: only noise protects them. On examples the best attack stays well short of it and
+# finds {value}`curves.found_tpr:.0%` of the members. A better attack may find more.
 #
 # **Do this.** Publish the privacy ledger, not only $\epsilon$. Compare an audit's scores with [the
 # whole curve](#what-to-do). If labels are what is private, audit them, too.
@@ -24,8 +24,8 @@
 #   only the three settings above.
 # - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
-#   question.
-# - Over all rates this attack cannot be told from the proven curve. Its lower limit, from
+#   question, except by chance. This one found {value}`curves.label_tpr:.0%`.
+# - Over all rates it cannot be told from the proven curve. Its lower limit, from
 #   {value}`curves.label_models:,d` training runs, is {value}`curves.label_low:.0%`.
 # - *Attacks on examples stay short.* At $\epsilon = $ {value}`curves.epsilon:g`,
 #   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
