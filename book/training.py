@@ -5,9 +5,9 @@
 # {term}`Differential privacy <differential privacy>` limits that by a number, $\epsilon$. How much
 # of it does training spend?
 #
-# **Answer.** Every step spends a little, and an {term}`accountant` adds it up. P1's accountant
-# (RDP) overstates the sum, so the noise is up to {value}`training.largest_saving:.0%` larger than
-# it needs to be. No paper counts what the search for a learning rate spends.
+# **Answer.** Every step spends a little, and an {term}`accountant` adds it up. [P1's](papers.md)
+# accountant (RDP) overstates the sum, so the noise is up to {value}`training.largest_saving:.0%`
+# larger than it needs to be. No paper counts what the search for a learning rate spends.
 #
 # **Do this.**
 # - Draw Poisson samples, and divide by the expected batch size.

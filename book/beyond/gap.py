@@ -14,7 +14,8 @@
 # ```{result} terms
 # ```
 #
-# Each bar splits the gap between the best possible curve and the model's into its terms.
+# Each bar splits the gap between the best possible curve and the model's. With noisy labels
+# (hatched) most of it is noise.
 #
 # ## What holds, and what does not
 #
