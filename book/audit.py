@@ -1,11 +1,11 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# An {term}`audit` attacks many models, trained with a certain record or without it: how far can one
-# rely on the lower bound on $\epsilon$ that follows?
+# An {term}`audit` attacks many models, trained with or without a certain record. How far can one
+# rely on the lower bound on $\epsilon$ that it gives?
 #
-# **Answer.** Not at all, if it is the largest over many thresholds, in part luck. At a
-# small positive $\epsilon$ the largest Bayesian bound is above the truth in
+# **Answer.** Not at all, if it is the largest over many thresholds: that is partly luck. At a small
+# positive $\epsilon$ the largest Bayesian bound exceeds the truth in
 # {value}`audit.best_bayesian_03:.0%` of the audits.
 #
 # **Do this.** Choose the threshold on other training runs
@@ -16,27 +16,27 @@
 # ```{result} selection
 # ```
 #
-# An audit above the dotted line errs too often, most of all if it chooses the best threshold.
+# Bars above the dotted line err too often, most of all where the best threshold is chosen.
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The posterior of $\epsilon$ is one integral. Its interval is the narrowest at all
-#   counts that we tried, if all intervals are given the same ones.
+# - *Holds.* The posterior of $\epsilon$ is one integral. Given the same counts, its interval is the
+#   narrowest at all that we tried.
 # - *Holds.* Where one error rate dominates, the lower bound has about the coverage that it
 #   promises: {value}`audit.bayesian_example:.0%` for {value}`audit.level:.0%` in P3's worked
 #   example.
-# - *Caution.* Where both error rates are equal, even a threshold fixed in advance does not save the
-#   Bayesian bound. Take one at {value}`audit.level:.0%` from 1,000 trials. Where the rates are
-#   small it holds in {value}`audit.bayesian_equal:.0%` of the audits, at those of P3's Figure 4 in
-#   {value}`audit.bayesian_equal_most:.0%`.
+# - *Caution.* Where both error rates are equal, the Bayesian bound errs too often even at a fixed
+#   threshold. At a nominal {value}`audit.level:.0%`, from 1,000 trials, it holds in
+#   {value}`audit.bayesian_equal:.0%` of the audits at small rates. At those of P3's Figure 4 it
+#   holds in {value}`audit.bayesian_equal_most:.0%`.
 # - *Caution.* Near $\epsilon = 0$ the Bayesian bound is too high even at a fixed threshold. At 0 it
-#   never holds, since the posterior has no mass there where $\delta$ is tiny. A small positive one
-#   is no evidence against perfect privacy.
+#   never holds where $\delta$ is tiny, since the posterior has no mass there. A small positive
+#   bound is no evidence against perfect privacy.
 # - *Caution.* The largest of many bounds is not a bound. The Bayesian one errs far more often than
-#   the {value}`audit.allowed:.0%` that the level allows. Clopper-Pearson's comes to
-#   {value}`audit.best_cp:.0%` here; nothing promises that.
+#   the {value}`audit.allowed:.0%` that the level allows. Clopper-Pearson's errs in
+#   {value}`audit.best_cp:.0%` here, but nothing guarantees that.
 # - *Two slips.* P3's footnote on the minimum over a rectangle does not hold. The 96.3% and 99.8%
-#   that it gives for Jeffreys' rectangle are those of Clopper-Pearson's.
+#   that it gives for Jeffreys' rectangle belong to Clopper-Pearson's.
 #
 # ## What to do
 #
@@ -59,16 +59,17 @@
 #   - It gives a bound, and a small one. Without such canaries there is none.
 # ```
 #
-# 1. *Design.* Fair coins decide who is a member, and the attack does not see them.
-#    {py:obj}`lib.audit.trials_needed` says how many training runs an attack without an error needs
-#    to refute a claim. Real attacks err, and need many times more ([how many](audit_trainings.py)).
-# 2. *Check the audit.* Put a training run with a planted mistake through it. One that misses
-#    gross mistakes proves nothing ([how](audit_trainings.py)).
+# 1. *Design.* Let fair coins that the attack does not see decide who is a member.
+#    {py:obj}`lib.audit.trials_needed` says how many training runs an error-free attack needs to
+#    refute a claim. Real attacks need many times more ([how many](audit_trainings.py)).
+# 2. *Check the audit.* Run it on a training run with a planted mistake. An audit that misses gross
+#    mistakes proves nothing ([how](audit_trainings.py)).
 # 3. *Report* the corrected bound. Show the Bayesian interval as a description.
-# 4. *Where labels alone are private,* guess each canary's outright:
+# 4. *Where labels alone are private,* guess each canary's label outright:
 #    {py:obj}`lib.audit.top_label_bound` ([why](canaries.py)).
 # 5. *A bound of 0* does not show that the model is private. Say which $\epsilon$ the audit could
-#    have seen: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can show.
+#    have detected: {py:obj}`lib.audit.error_free_bound` gives the most that so many trials can
+#    show.
 
 # %% tags=["parameters"]
 delta: float = 1e-5  # (0, 1) of all guarantees and audits
@@ -103,14 +104,14 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 # An {term}`accountant` proves an *upper* bound on $\epsilon$. An audit attacks the trained models
 # and shows a *lower* one: no mechanism with a smaller $\epsilon$ would let the attack succeed so
 # often. P3 {cite}`zanella2023bayesian` computes a posterior for $\epsilon$ from the attack's
-# errors, instead of two separate confidence intervals. Around it stands a system that chooses the
-# points to attack, trains the models and attacks them ([the next page](audit_trainings.py)).
+# errors, instead of two separate confidence intervals. Its system also chooses the points to
+# attack, trains the models and attacks them ([the next page](audit_trainings.py)).
 #
 # ## Differential privacy as a limit on tests
 #
 # Someone who sees the model guesses whether the {term}`challenge point` was in the training set. A
 # *false positive* (FP) says "in" although it was out, a *false negative* (FN) "out" although it was
-# in. A training is $(\epsilon, \delta)$-private (Eq. {eq}`eq-dp`) exactly if *every* such test has
+# in. Training is $(\epsilon, \delta)$-private (Eq. {eq}`eq-dp`) exactly if *every* such test has
 #
 # $$
 # \begin{aligned}
@@ -120,7 +121,7 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 # $$ (eq-region)
 #
 # and the same for one minus the rates: the pair lies in the {term}`privacy region`. So a pair of
-# error rates outside of the region of $\epsilon$ refutes $\epsilon$, and
+# error rates outside the region of $\epsilon$ refutes $\epsilon$, and
 #
 # $$
 # \hat\epsilon = \max\Bigl\{0, \log\frac{1 - \delta - \mathrm{FPR}}{\mathrm{FNR}},
@@ -131,8 +132,8 @@ chapter.note("Data: counts printed in P3, and simulated trials.")
 #
 # ## From counts to an interval
 #
-# The rates are not known: an attack is tried some hundred times, and its errors are counted. Three
-# ways lead from the four counts to an interval:
+# The rates are unknown: an attack is tried a few hundred times, and its errors are counted. Three
+# methods turn the four counts into an interval:
 #
 # - **{term}`Clopper-Pearson`** and **{term}`Jeffreys`**: an interval for each rate at half the
 #   error probability, then the least and the largest $\epsilon$ over the rectangle.
@@ -192,11 +193,11 @@ for claim, method, side in (
 # ### A footnote that does not hold
 #
 # P3 warns (footnote 1) of the counts TP 90, FP 0, TN 100 and FN 10. The smallest $\epsilon$ over
-# the Clopper-Pearson rectangle would not be at its far corner, but 1.736, at a point with FPR = 0.
-# That value comes from one of the two logarithms alone; the other is infinite there. Take a test
-# that never errs on one side, and on the other in fewer than $1 - \delta$ of the cases. It is
-# outside of *every* privacy region of finite $\epsilon$, so it cannot hold the minimum. By the
-# definition through regions the minimum is at the corner.
+# the Clopper-Pearson rectangle, it says, is not at the far corner but 1.736, at a point with FPR
+# = 0. That value comes from one of the two logarithms alone; the other is infinite there. A test
+# that never errs on one side, and on the other in fewer than $1 - \delta$ of the cases, is outside
+# *every* privacy region of finite $\epsilon$. So it cannot have the minimum. By the definition
+# through regions the minimum is at the corner.
 
 # %%
 footnote = audit.AttackCounts(tp=90, fp=0, tn=100, fn=10)
@@ -218,8 +219,8 @@ chapter.values(
 #
 # ### What the rectangle holds
 #
-# P3 illustrates why rectangles are wasteful: the Jeffreys rectangle holds 96.3% of the posterior,
-# but what lies between the two regions that enclose it 99.8%.
+# P3 illustrates why rectangles are wasteful: the Jeffreys rectangle has 96.3% of the posterior, the
+# area between the two regions that enclose it 99.8%.
 
 # %%
 chapter.figure(
@@ -250,20 +251,21 @@ chapter.values(
 )
 
 # %% [markdown]
-# The argument holds, the numbers belong to another rectangle. Two independent Jeffreys intervals of
-# 97.5% hold $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior, whatever the
-# counts. Here {value}`audit.enclosed_jeffreys:.1%` lie between the regions. The printed pair is
-# that of *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and {value}`audit.enclosed_cp:.1%`.
+# The argument holds, but the numbers belong to another rectangle. Two independent Jeffreys
+# intervals of 97.5% have $0.975^2 = $ {value}`audit.rectangle_jeffreys:.2%` of the posterior,
+# whatever the counts. Here {value}`audit.enclosed_jeffreys:.1%` lies between the regions. The
+# printed pair is that of *Clopper-Pearson*: {value}`audit.rectangle_cp:.1%` and
+# {value}`audit.enclosed_cp:.1%`.
 #
 # ### A posterior where intervals fail
 #
 # ```{margin}
-# **The authors' counts** are TP 487, TN 1, FP 512 and FN 0. The ends agree with the printed ones
+# **The authors' counts** are TP 487, TN 1, FP 512 and FN 0. The limits agree with the printed ones
 # within the tolerance of the authors' root search.
 # ```
 #
 # In the authors' counts for their Figure 1 the attack says "in" in all trials but one, and its
-# single "out" was right. Clopper-Pearson and Jeffreys say nothing, the posterior says something.
+# single "out" is right. Clopper-Pearson and Jeffreys say nothing; the posterior says something.
 
 # %%
 first = audit.AttackCounts(tp=487, fp=512, tn=1, fn=0)
@@ -290,14 +292,14 @@ chapter.check("P3-F1-others-trivial", len(trivial))
 chapter.values(first_low=low, first_high=high)
 
 # %% [markdown]
-# The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`. The prior
-# makes nearly all of it. Set TN to 0: an attack that always says "in" gets nearly the same.
+# The interval goes from {value}`audit.first_low:.3f` to {value}`audit.first_high:.3f`, nearly all
+# of it from the prior. Set TN to 0: an attack that always says "in" gets nearly the same.
 
 # %%
 interactive.show(chapter, interactive.epsilon_posterior(first, 1e-5, 0.9))
 
 # %% [markdown]
-# ### How the posterior gathers
+# ### How the posterior concentrates
 #
 # With more trials the band between the two regions shrinks. The first picture has two positive and
 # two negative trials, one error each, and gives P3's first interval. The others continue with
@@ -404,15 +406,15 @@ chapter.values(
 #   - 36% to 52%
 # ```
 #
-# P3's numbers are for a range of rates that our copy of its Figure 5 does not show. They come
-# nearest where the rates are very small.
+# P3's numbers are for a range of rates that our copy of its Figure 5 does not show. Ours are
+# closest to them where the rates are very small.
 #
 # ## Are the intervals right?
 #
-# A narrower interval is better only if it still holds the truth as often as it says. For given true
-# error rates the probability of every table of counts is known, so the actual {term}`coverage
-# <coverage of an interval>` is a sum, not a simulation. Here is that of the lower bound at
-# {value}`audit.level:.0%`, for attacks of many kinds:
+# A narrower interval is better only if it still covers the truth as often as it says. For given
+# true error rates the probability of every table of counts is known, so the actual {term}`coverage
+# <coverage of an interval>` is a sum, not a simulation. Here it is for the lower bound at
+# {value}`audit.level:.0%`, over many kinds of attacks:
 
 # %%
 near = 0.49  # almost a coin
@@ -454,38 +456,38 @@ chapter.values(
 )
 
 # %% [markdown]
-# Where one of the two logarithms clearly dominates, the paper's point stands. The Bayesian bound
-# has the coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
-# {value}`audit.most_trials:,` trials. The rectangles are too careful; Clopper-Pearson's coverage is
-# {value}`audit.cp_typical:.3f`.
+# Where one of the two logarithms clearly dominates, the paper is right. The Bayesian bound has the
+# coverage that it promises: {value}`audit.bayesian_typical:.3f` in the median at
+# {value}`audit.most_trials:,` trials. The rectangles are conservative; Clopper-Pearson's coverage
+# is {value}`audit.cp_typical:.3f`.
 #
 # But P3's Figure 4 has equal rates, and there the Bayesian bound covers less. $\epsilon$ is the
-# larger of two logarithms, and the larger of two equal ones comes out too large when both are
+# larger of two logarithms, and the larger of two equal ones is overestimated when both are
 # estimated with error. So the coverage is {value}`audit.bayesian_equal:.3f` (at the smallest rates)
-# to {value}`audit.bayesian_equal_most:.3f`. Jeffreys' rectangle falls
-# to {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
+# to {value}`audit.bayesian_equal_most:.3f`. Jeffreys' rectangle falls to
+# {value}`audit.jeffreys_least_coverage:.3f`, Clopper-Pearson's never below
 # {value}`audit.cp_least:.3f`.
 #
 # *Near* $\epsilon = 0$ the number of trials decides. With rates of {value}`audit.near` and the
-# fewest trials of the table the Bayesian bound covers the truth in
-# {value}`audit.bayesian_near_zero:.3f` of the audits, with many trials far more often. *At* 0 the
-# coverage is {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the
-# posterior has no mass there, so its lower bound is always positive.
+# fewest trials of the table the Bayesian bound holds in {value}`audit.bayesian_near_zero:.3f` of
+# the audits, with many trials far more often. *At* 0 the coverage is
+# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has no
+# mass there, so its lower bound is always positive.
 #
 # ## Choosing the best threshold
 #
-# An attack gives a score, and every threshold on the score is a test of its own. P3 sweeps all $N +
-# 1$ thresholds and reports the largest lower bound, computed from the very trials that chose it. To
-# see how much that matters we audit a mechanism whose $\epsilon$ is known: one Gaussian mechanism
-# with sensitivity over noise $\mu$. Its optimal attacks have, with the normal distribution function
-# $\Phi$, the {term}`trade-off function`
+# An attack gives a score, and every threshold on the score is a test. P3 sweeps all $N + 1$
+# thresholds and reports the largest lower bound, computed from the same trials that chose it. To
+# see how much that matters we audit a mechanism of known $\epsilon$: a Gaussian mechanism with
+# sensitivity over noise $\mu$. With the normal distribution function $\Phi$, its optimal attacks
+# have the {term}`trade-off function`
 #
 # $$
 # \mathrm{FNR} = \Phi\bigl(\Phi^{-1}(1 - \mathrm{FPR}) - \mu\bigr) .
 # $$ (eq-gaussian)
 #
-# Four ways: a threshold *fixed* in advance; the *best* of all; the best with a *union* bound
-# ({term}`Bonferroni` over all thresholds); and a threshold chosen on {term}`held-out` trials. With
+# The threshold may be *fixed* in advance, the *best* of all, the best with a *union* bound
+# ({term}`Bonferroni` over all thresholds), or chosen on {term}`held-out` trials. With
 # $\underline\epsilon_j(\alpha)$ the lower bound at threshold $j$ that fails with probability
 # $\alpha$, the best of all and the union bound are
 #
@@ -494,8 +496,8 @@ chapter.values(
 # \max_j \underline\epsilon_j\Bigl(\frac{2 \alpha}{N}\Bigr) .
 # $$ (eq-union)
 #
-# A bound fails if one of two limits does, each with probability half of its $\alpha$, and all
-# thresholds together have only $N$ such limits, one for each score.
+# A bound fails if one of two limits does, each with probability $\alpha / 2$, and all thresholds
+# together have only $N$ such limits, one for each score.
 
 # %%
 selected = stored_table(
@@ -528,16 +530,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep is above the
-# truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even that
-# at a fixed threshold is, in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high near
-# $\epsilon = 0$. Clopper-Pearson, conservative as it is, errs about as often as allowed when the
-# best of the sweep is taken: in {value}`audit.best_cp:.0%`. Corrected by
-# a union bound or by held-out trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
+# The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep exceeds the
+# truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even the bound
+# at a fixed threshold does, in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high
+# near $\epsilon = 0$. The best of the sweep by Clopper-Pearson, conservative as that is, errs about
+# as often as allowed: in {value}`audit.best_cp:.0%`. Corrected by a union bound or by held-out
+# trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
 #
-# Held-out trials take away the bias of the choice only. On them the Bayesian bound is above the
-# truth in up to {value}`audit.held_bayesian:.0%` in this figure, whose $\delta$ is large. Where
-# $\epsilon = 0$ and $\delta$ is as small as {value}`audit.delta:g` it always is. **So this book
+# Held-out trials remove only the bias of the choice. In this figure, whose $\delta$ is large, the
+# Bayesian bound on them exceeds the truth in up to {value}`audit.held_bayesian:.0%`. Where
+# $\epsilon = 0$ and $\delta$ is as small as {value}`audit.delta:g`, it always does. **So this book
 # never reports a swept bound alone, and calls only Clopper-Pearson's corrected ones valid.**
 
 # %%
@@ -547,17 +549,17 @@ chapter.values(allowed=1 - level, delta=delta)
 # ## How fast, and how exact?
 #
 # The authors publish their program as `privacy-estimates`. [Compared with other
-# software](maintainers.md) has both on the same counts. The ends differ by the tolerance of that
+# software](maintainers.md) has both on the same counts. The limits differ by the tolerance of that
 # program ($10^{-2}$ in $\epsilon$, $5 \cdot 10^{-3}$ in probability). Ours are exact to about
 # $10^{-10}$ in probability.
 #
 # ## What is new here
 #
-# - The posterior is one integral (Eq. {eq}`eq-posterior`); it takes milliseconds, and does not fail
-#   where a count is 0.
-# - How often the intervals hold the truth is computed, not assumed.
+# - The posterior is one integral (Eq. {eq}`eq-posterior`), takes milliseconds, and allows counts
+#   of 0.
+# - How often the intervals cover the truth is computed, not assumed.
 # - Two slips of the paper: the footnote's minimum and the masses of a rectangle.
-# - What the sweep over thresholds adds is measured on a mechanism of known $\epsilon$.
+# - The bias of the sweep over thresholds is measured on a mechanism of known $\epsilon$.
 #
 # ## What the paper leaves open
 #
@@ -578,12 +580,12 @@ for method in ("bayesian", "jeffreys", "clopper-pearson"):
     print(f"{method}: epsilon from {low:.2f} to {high:.2f}")
 
 # %% [markdown]
-# 1. Four times the trials, the same error rates: by what factor does each interval shrink?
+# 1. With four times the trials and the same error rates, by what factor does each interval shrink?
 #
 #    :::{dropdown} Solution
-#    Both shrink as one over the root of the number of trials: four times the trials halve the
-#    width. The Bayesian interval keeps its lead by about the same factor. To be ten times as
-#    precise takes a hundred times the models.
+#    Both shrink as one over the square root of the number of trials: four times the trials halve
+#    the width. The Bayesian interval keeps its lead by about the same factor. Ten times the
+#    precision takes a hundred times the models.
 #    :::
 
 # %% tags=["solution"]
@@ -596,13 +598,14 @@ for times in (1, 4, 100):
         print(f"{200 * times:>6,} trials, {method}: width {high - low:.2f}")
 
 # %% [markdown]
-# 2. A coin attacks. At which $\delta$ does the posterior put half of its mass at $\epsilon = 0$?
+# 2. The attack tosses a coin. At which $\delta$ does the posterior put half of its mass at
+#    $\epsilon = 0$?
 #
 #    :::{dropdown} Solution
-#    The privacy region of $\epsilon = 0$ is a band: the rates' sum is within $\delta$ of 1. With a
-#    tiny $\delta$ it is nearly a line, which has no mass. It has half once $\delta$ is about two
-#    thirds of the sum's standard error, 0.1 here. So whether a coin looks private depends on
-#    $\delta$ and on the number of trials, not only on the attack.
+#    The privacy region of $\epsilon = 0$ is a band: the sum of the rates is within $\delta$ of 1.
+#    With a tiny $\delta$ it is nearly a line, which has no mass. It has half once $\delta$ is about
+#    two thirds of the sum's standard error, 0.1 here. So whether a coin looks private also depends
+#    on $\delta$ and on the number of trials.
 #    :::
 
 # %% tags=["solution"]
@@ -618,8 +621,8 @@ for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
 #
 #    :::{dropdown} Solution
 #    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
-#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. A claim of
-#    $\epsilon = 8$ cannot be refuted by a hundred models, however bad the training is.
+#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. A hundred models cannot
+#    refute a claim of $\epsilon = 8$, however bad the training is.
 #    :::
 
 # %% tags=["solution"]
@@ -637,9 +640,9 @@ for trials in (100, 1_000, 10_000, 100_000):
 #
 # ## Summary
 #
-# The Bayesian interval is narrow and cheap to compute, and describes well what an attack found. A
-# valid lower bound takes a threshold that was chosen on other trials, or paid for, and
-# Clopper-Pearson. The next page asks [what an audit of trained models sees](audit_trainings.py).
+# The Bayesian interval is narrow, cheap to compute, and describes well what an attack found. A
+# valid lower bound takes Clopper-Pearson, and a threshold that was chosen on other trials or paid
+# for. The next page asks [what an audit of trained models sees](audit_trainings.py).
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

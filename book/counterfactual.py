@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
-# Two services may abstain in a free trial, but their paid versions must always answer. Which one do
-# you buy, if you see only the scores of the answers that they chose to give?
+# Two services may abstain in a free trial, but their paid versions must always answer. Which one
+# should you buy, if you see only the scores of the answers that they chose to give?
 #
-# **Answer.** Treat abstentions as missing data: in one simulated trial this finds a lead of
-# {value}`counterfactual.trial_value:.3f`, with the truth in its interval, where the scores seen
-# show much less. It needs flexible learners, and even then the interval misses the population's
-# difference more often than it says.
+# **Answer.** Treat abstentions as missing data. In one simulated trial this finds a lead of
+# {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
+# less. It needs flexible learners. Even then the interval misses the difference in the population
+# too often.
 #
 # **Do this.** Ask each service how likely it was to answer, input by input. Call
 # {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
@@ -16,26 +16,26 @@
 # ```{result} miscoverage
 # ```
 #
-# What an interval may miss is the true difference of the sample: that of the two services on these
-# points, had both answered all. The population's is that on all points that could come.
+# Each plot is for one learner. With linear ones all methods fail; with flexible ones the doubly
+# robust interval comes near the allowed 5% (dashed). An interval misses if it excludes the sample's
+# true difference: that between the services on these points, had both answered all.
 #
 # ## What holds, and what does not
 #
-# - *Holds.* The scores seen can mislead. They put A
-#   {value}`counterfactual.selective_difference:.3f` ahead, where the truth is
+# - *Holds.* The scores seen can mislead. They put A ahead by
+#   {value}`counterfactual.selective_difference:.3f`; the truth is
 #   {value}`counterfactual.trial_truth:.3f`.
 # - *Open.* Whether the doubly robust interval keeps its level with flexible learners. With forests
 #   it misses the sample's difference in {value}`counterfactual.forest_dr:.3f` of the repetitions.
 #   Linear learners fail.
-# - *Caution.* For the *population's* difference the interval errs more often than it says: with
-#   forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
-# - *Caution.* More points do not help every learner. Where an edge of abstention falls on one of
-#   the score, up to {value}`counterfactual@standard.super.missed_most:.0%` of the super learner's
-#   intervals miss the population's difference. That is with the most points.
-# - *Caution.* Of P4's nine rates {value}`counterfactual.agreeing` come out with cross-fitting,
-#   which the paper describes. With models that are fitted to one fresh sample
-#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run
-#   do.
+# - *Caution.* For the *population's* difference, on all points that could come, the interval errs
+#   more often: with forests in {value}`counterfactual.forest_dr_population:.3f` of the repetitions.
+# - *Caution.* More points do not help every learner. Where an edge of abstention falls on an edge
+#   of the score, up to {value}`counterfactual@standard.super.missed_most:.0%` of the super
+#   learner's intervals miss the population's difference. That is with the most points.
+# - *Caution.* Cross-fitting, which the paper describes, reproduces {value}`counterfactual.agreeing`
+#   of P4's nine rates. Models fitted to one fresh sample reproduce
+#   {value}`counterfactual.whole_agreeing` of the {value}`counterfactual.whole_run` that were run.
 
 # %% tags=["parameters"]
 points: int = 2000  # [100, 1000000] points of a simulated data set
@@ -75,18 +75,18 @@ chapter.note("Data: simulations.")
 #
 # P4 {cite}`choe2023counterfactually` treats {term}`abstentions <abstention>` as *missing data* and
 # asks for the {term}`counterfactual score`: how well each service would have done, had it not been
-# allowed to abstain at all. What a service withheld on one image is estimated from what it answered
-# on similar ones. An answer counts for more where answers are rare.
+# allowed to abstain at all. What a service withheld on one image is estimated from its answers on
+# similar ones. An answer counts for more where answers are rare.
 #
-# This page makes the decision, and repeats the paper's simulations. [The next
-# one](counterfactual_limits.py) asks how far such an estimate can be trusted, and takes the method
-# to real images whose labels are known.
+# This page makes the decision and repeats the paper's simulations. [The next
+# one](counterfactual_limits.py) asks how far such an estimate can be trusted, and tries the method
+# on real images whose labels are known.
 #
 # ## Two services after a free trial
 #
-# Here a point is an input with two features, and a service scores 1 where its answer is right. For
-# a point on which it abstained there is no score. A difference of less than
-# {value}`counterfactual.margin` does not matter to us.
+# Here a point is an input with two features, and a service scores 1 where its answer is right.
+# Where it abstained there is no score. A difference of less than {value}`counterfactual.margin`
+# does not matter to us.
 
 # %%
 drawn = simulation.simulate(points, rng=seed)
@@ -121,15 +121,17 @@ chapter.values(
 )
 
 # %% [markdown]
-# Each service abstains mostly near its own boundary. A errs as often everywhere, so this hides
-# nothing of it. B errs most between its own boundary, near which it abstains, and the right one. So
-# the scores seen (the {term}`selective scores <selective score>`) compare two different exams.
+# Each service abstains mostly near its own boundary. A errs equally often everywhere, so abstaining
+# hides none of its errors. B errs most between its own boundary, near which it abstains, and the
+# right one. So the scores seen (the {term}`selective scores <selective score>`) are those of two
+# different exams.
 #
-# By the scores seen A is ahead by {value}`counterfactual.selective_difference:.3f`, and the
-# decision is *{value}`counterfactual.seen_decision`*. With abstentions accounted for the difference
-# is {value}`counterfactual.trial_value:.3f`, and the decision *{value}`counterfactual.decision`*.
-# The table has both intervals. The truth, which only the simulation knows, is
-# {value}`counterfactual.trial_truth:.3f`. This is one draw; others may be less clear.
+# By the scores seen, A is ahead by {value}`counterfactual.selective_difference:.3f`, and the
+# decision is *{value}`counterfactual.seen_decision`*. With abstentions accounted for, the
+# difference is {value}`counterfactual.trial_value:.3f`, and the decision
+# *{value}`counterfactual.decision`*. The table has both intervals. The truth, which only the
+# simulation knows, is {value}`counterfactual.trial_truth:.3f`. This is one draw; others may be less
+# clear.
 #
 # ## What is estimated, and when it can be
 #
@@ -147,15 +149,15 @@ chapter.values(
 #
 # - **{term}`missing at random`**: $S$ and $R$ are independent given $X$. This holds if $X$ is all
 #   that the classifier sees and the test data are not among its training data.
-# - **{term}`positivity`**: $\pi(x) \le 1 - \epsilon$ for some $\epsilon > 0$. Where it never
-#   answers, nothing is known.
+# - **{term}`positivity`**: $\pi(x) \le 1 - \epsilon$ for some $\epsilon > 0$. Where a classifier
+#   never answers, nothing is known.
 #
 # The talk that we read as P4 draws the first condition as a causal graph: given $X$, the nodes $S$
-# and $R$ are d-separated. A diamond around $S$ marks it as seen only in part.
+# and $R$ are d-separated. A diamond marks $S$ as only partly seen.
 #
 # Then $\psi = \mathrm{E}[\mu_0(X)]$ with $\mu_0(x) = \mathrm{E}[S \mid R = 0, X = x]$. With fitted
-# {term}`nuisance functions <nuisance function>` $\hat\mu_0$ and $\hat\pi$ three estimators suggest
-# themselves: the {term}`plug-in` and {term}`IPW` (inverse propensity weighting),
+# {term}`nuisance functions <nuisance function>` $\hat\mu_0$ and $\hat\pi$ there are three natural
+# estimators: the {term}`plug-in` and {term}`IPW` (inverse propensity weighting),
 #
 # $$
 # \frac1n \sum_i \hat\mu_0(X_i) \quad\text{and}\quad
@@ -176,11 +178,10 @@ chapter.values(
 # $$ (eq-dr-bias)
 #
 # It vanishes if one of the two is right, and is small if both are nearly so. Both are fitted on one
-# half of the data and used on the other, and vice versa ({term}`cross-fitting`). An interval
-# follows from the variance of the influence values. Propensities above $1 - \epsilon$ count as
-# that.
+# half of the data and used on the other, and vice versa ({term}`cross-fitting`). The variance of
+# the influence values gives an interval. Propensities above $1 - \epsilon$ are clipped to it.
 #
-# ## Experiment 1: do the intervals hold the truth?
+# ## Experiment 1: do the intervals cover the truth?
 #
 # Inputs are uniform on the unit square, and labels are $1[x_0 + x_1 \ge 1]$ with 15% of them
 # flipped. A has the right boundary, B a curve. Each abstains with probability 0.8 near its own
@@ -197,8 +198,8 @@ chapter.figure(
 # %% [markdown]
 # Three learners fit $\pi$ and $\mu_0$: linear models, random forests, and the {term}`super
 # learner`. The last stacks logistic (or ridge) regression, 5 nearest neighbors, a kernel support
-# vector machine and a random forest. As in P4, an interval misses if it does not hold the
-# difference of the two mean scores *on the same points*, had nobody abstained.
+# vector machine and a random forest. As in P4, an interval misses if it excludes the difference of
+# the two mean scores *on the same points*, had nobody abstained.
 
 # %%
 counts = {"linear": linear_repetitions, "forest": forest_repetitions, "super": super_repetitions}
@@ -279,30 +280,29 @@ else:
 
 # %% [markdown]
 # Of the nine rates {value}`counterfactual.agreeing` are within three standard errors of the
-# paper's. (From fewer than 200 repetitions that decides nothing.) Of the nine widths
+# paper's. (With fewer than 200 repetitions that decides nothing.) Of the nine widths
 # {value}`counterfactual.agreeing_widths` are within 0.003.
 #
-# Linear models are wrong for both functions. So the doubly robust interval, too, is in the wrong
-# place, with a bias of {value}`counterfactual.linear_bias:.3f`. It misses in
-# {value}`counterfactual.linear_dr:.3f` of the repetitions, and with forests in
+# Linear models are wrong for both functions, so the doubly robust interval is in the wrong place,
+# too, with a bias of {value}`counterfactual.linear_bias:.3f`. It misses in
+# {value}`counterfactual.linear_dr:.3f` of the repetitions; with forests, in
 # {value}`counterfactual.forest_dr:.3f`.
 #
 # The interval is built for the *population's* difference. With forests it misses that one in
-# {value}`counterfactual.forest_dr_population:.3f` of the repetitions, as the estimates spread by
-# {value}`counterfactual.forest_dr_spread:.4f`, beside a mean standard error of
+# {value}`counterfactual.forest_dr_population:.3f` of the repetitions: the estimates spread by
+# {value}`counterfactual.forest_dr_spread:.4f`, with a mean standard error of
 # {value}`counterfactual.forest_dr_error:.4f`. (Their bias is
-# {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 counts against, is
-# the easier target.
+# {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 uses, is the easier
+# target.
 #
 # ### Where IPW differs from the paper
 #
-# With cross-fitting the weights of one half err in the opposite direction to those of the other.
-# The errors cancel, so that IPW varies *less* than its standard error says. The authors' public
-# code cross-fits, too, and its rates are near ours: .963 (linear) and .040 (forest). Printed are
-# .756 and .138.
+# With cross-fitting, the weights of the two halves err in opposite directions. The errors cancel,
+# so IPW varies *less* than its standard error says. The authors' public code cross-fits, too, and
+# its rates are near ours: .963 (linear) and .040 (forest). The paper prints .756 and .138.
 #
-# Settings of the public code differ from ours in details: halves need not be equal, and
-# scikit-learn's learners are taken as they come. In this build its linear models give:
+# The public code's settings differ from ours in details: halves need not be equal, and
+# scikit-learn's learners keep their defaults. In this build its linear models give:
 
 # %% tags=["lesson"]
 from lib.studies.counterfactual.public_code import ipw_misses
@@ -311,10 +311,10 @@ missed = ipw_misses(linear_repetitions, points, seed=seed)
 print(f"IPW misses in {missed:.2f} of {linear_repetitions:,} repetitions")
 
 # %% [markdown]
-# With linear models and forests, rates nearer to the printed ones come out if the functions are
-# learned from *fresh* data. With the super learner these overshoot. The first table below has a
-# fresh sample for each half, of the size of the other half. The second has one fresh sample for all
-# points, as large as theirs, as if the functions had been trained beforehand.
+# With linear models and forests, rates come closer to the printed ones if the functions are learned
+# from *fresh* data. With the super learner they overshoot. The first table below has a fresh sample
+# for each half, as large as the other half. The second has one fresh sample, as large as the data,
+# as if the functions had been trained beforehand.
 
 # %%
 fresh = dict.fromkeys(independent_learners, independent_repetitions)
@@ -393,22 +393,22 @@ chapter.values(
 # {value}`counterfactual.whole_ipw:.3f`. With fresh halves its estimates spread by
 # {value}`counterfactual.apart_spread:.3f` instead of {value}`counterfactual.cross_spread:.3f`.
 #
-# Of the cells that were run, {value}`counterfactual.fresh_agreeing` of
-# {value}`counterfactual.fresh_run` agree with the paper by fresh halves. By one fresh sample it is
-# {value}`counterfactual.whole_agreeing` of {value}`counterfactual.whole_run`. We do not know that
-# this is what was done: the authors' public code cross-fits.
+# With fresh halves, {value}`counterfactual.fresh_agreeing` of the {value}`counterfactual.fresh_run`
+# cells that were run agree with the paper. With one fresh sample it is
+# {value}`counterfactual.whole_agreeing` of {value}`counterfactual.whole_run`. We do not know
+# whether the paper did this: the authors' public code cross-fits.
 #
-# The doubly robust estimate is not indifferent to it either. Take the last learner
-# ({value}`counterfactual.last_learner`). Cross-fitted the estimate spreads by
+# The doubly robust estimate depends on it, too. Take the last learner
+# ({value}`counterfactual.last_learner`). Cross-fitted, the estimate spreads by
 # {value}`counterfactual.last_cross:.4f`, with fresh halves by
-# {value}`counterfactual.last_apart:.4f`. Cross-fitted it misses the population's difference in
+# {value}`counterfactual.last_apart:.4f`. Cross-fitted, it misses the population's difference in
 # {value}`counterfactual.last_cross_misses:.3f` of the repetitions, with fresh halves in
 # {value}`counterfactual.last_apart_misses:.3f`.
 #
-# ### How near to the least variance
+# ### How close to the least variance
 #
-# No estimator that assumes no more than P4 does varies less, in the limit, than the true influence
-# values do. That is the {term}`efficiency bound`. The theorem says that the doubly robust estimate
+# Under P4's assumptions alone, no estimator varies less, in the limit, than the true influence
+# values. That is the {term}`efficiency bound`, and the theorem says that the doubly robust estimate
 # reaches it.
 
 # %%
@@ -442,8 +442,8 @@ chapter.values(
 # In experiment 1 the bound is {value}`counterfactual.least_variance:.4f`, divided by the number of
 # points. With forests the doubly robust estimate varies {value}`counterfactual.bound_forest:.2f`
 # times as much, and IPW {value}`counterfactual.bound_ipw:.2f` times. With the super learner it is
-# at the bound, within error (table). Less than the bound is no merit: linear models vary less about
-# a wrong place (last column).
+# at the bound, within error (table). Less than the bound is no merit: linear models vary less,
+# around the wrong value (last column).
 #
 # ```{margin}
 # **Less is possible** if scores and abstentions of A and B are *jointly* independent given $X$:
@@ -452,7 +452,7 @@ chapter.values(
 #
 # ### Less overlap, wider intervals
 #
-# One draw, with forests, for every level of positivity:
+# Here is one draw, with forests, for each level of positivity:
 
 # %%
 levels = simulation.over_levels([0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5], seed=seed)
@@ -481,7 +481,7 @@ chapter.figure(
 # ## Experiment 2: power
 #
 # B is now A with its boundary shifted by $\mu$, so the true difference is $0.7\,(\mu - \mu^2 / 2)$.
-# The test rejects "no difference" where the doubly robust interval does not hold zero.
+# The test rejects "no difference" if the doubly robust interval excludes zero.
 
 # %%
 moved = {"experiment": "shifted", "shifts": power_shifts, "seed": seed}
@@ -541,25 +541,23 @@ chapter.values(
 )
 
 # %% [markdown]
-# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject, where 5% are
-# allowed. Intervals miss most at a shift of 0.2, where an edge of B's propensity falls on an edge
-# of its score. [The next page](counterfactual_limits.py) shows why.
+# Without a shift {value}`counterfactual.false_alarms:.3f` of the tests reject; 5% are allowed.
+# Intervals miss most at a shift of 0.2, where an edge of B's propensity falls on an edge of its
+# score. [The next page](counterfactual_limits.py) shows why.
 #
 # With the super learner, as in P4, {value}`counterfactual@standard.super.false_alarms:.3f` of the
-# tests without a shift reject. The smallest shift is
-# {value}`counterfactual@standard.super.least_shift`. It is found in
-# {value}`counterfactual@standard.super.found_least:.0%` of the repetitions with
-# {value}`counterfactual@standard.super.most_points:,` points.
+# tests without a shift reject. The smallest shift,
+# {value}`counterfactual@standard.super.least_shift`, is found in
+# {value}`counterfactual@standard.super.found_least:.0%` of the repetitions with the most points.
 #
-# But at the shift of 0.2 the super learner's intervals miss more often than those of forests, and
-# the more often the more points there are. At worst
-# {value}`counterfactual@standard.super.missed_most:.0%` of them miss. Presumably it smooths edges,
-# and that error does not vanish as fast as the intervals narrow.
+# But at a shift of 0.2 the super learner's intervals miss more often than those of forests, and
+# more so with more points. At worst {value}`counterfactual@standard.super.missed_most:.0%` of them
+# miss. Presumably it smooths edges, and that error shrinks more slowly than the intervals.
 #
 # ## Positivity
 #
-# This is experiment 1 at several levels of $\epsilon$. The less often a classifier answers near its
-# boundary, the less is known there.
+# This is experiment 1 at several $\epsilon$. The less often a classifier answers near its boundary,
+# the less is known there.
 
 # %%
 how = positivity_learner, positivity_repetitions
@@ -593,23 +591,23 @@ chapter.values(
 # {value}`counterfactual.most_epsilon` it is {value}`counterfactual.most_width:.3f` wide.
 #
 # ```{margin}
-# **The clipping level** here is the true $\epsilon$, which nobody tells an evaluator.
+# **The clipping level** here is the true $\epsilon$, which an evaluator does not know.
 # ```
 
 # %% [markdown]
 # ## What is new here
 #
 # - Where the paper's rates may come from: nuisance functions from fresh data instead of
-#   cross-fitting. No way gives the super learner's rate of IPW.
-# - The intervals are held against the *population's* difference, too, which they are built for.
+#   cross-fitting. Nothing that we tried gives the super learner's rate for IPW.
+# - The intervals are also compared with the *population's* difference, which they are built for.
 #
 # ## What the paper leaves open
 #
 # - *Who guarantees positivity.* P4 proposes to require it of services. Fitted propensities that
 #   overlap are no evidence that the true ones do.
-# - *When nuisance functions are good enough.* Eq. {eq}`eq-dr-bias` has two unknown errors. The rate
-#   conditions of the theory cannot be checked on the data at hand.
-# - *What the interval is for.* Miscoverage is counted against the sample's difference, the easier
+# - *When nuisance functions are good enough.* Eq. {eq}`eq-dr-bias` has two unknown errors. The
+#   theory's rate conditions cannot be checked on data.
+# - *What the interval is for.* Miscoverage is counted for the sample's difference, the easier
 #   target.
 #
 # ## Exercises
@@ -628,13 +626,13 @@ found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
 print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
 
 # %% [markdown]
-# 1. Let the service abstain by a coin, whatever the input is. What becomes of the gap between both
+# 1. Let the service abstain at random, whatever the input. What becomes of the gap between the two
 #    numbers?
 #
 #    :::{dropdown} Solution
 #    It is gone, up to chance: answers are now a fair sample of all points. The gap in the cell
-#    above is what abstaining on hard inputs hides. Abstention as such does no harm to the
-#    comparison, only its dependence on difficulty does.
+#    above is what abstaining on hard inputs hides. Abstention itself does not harm the comparison;
+#    its dependence on difficulty does.
 #    :::
 
 # %% tags=["solution"]
@@ -649,13 +647,13 @@ found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
 print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
 
 # %% [markdown]
-# 2. A service answers at random half, a tenth or a fiftieth of the points. How many times the
+# 2. A service answers at random half, a tenth or a fiftieth of the points. How many times as many
 #    points are needed for the same precision?
 #
 #    :::{dropdown} Solution
-#    As many times as one over the chance of an answer: here features tell nothing about errors.
-#    Where they do, it is less. No regular estimator can do better in the limit (the efficiency
-#    bound). Where a kind of point is never answered, no number of points helps.
+#    One over the chance of an answer, since here features tell nothing about errors. Where they do,
+#    it is less. No regular estimator can do better in the limit (the efficiency bound). Where a
+#    kind of point is never answered, no number of points helps.
 #    :::
 
 # %% tags=["solution"]
@@ -674,8 +672,8 @@ for answered in (1.0, 0.5, 0.1, 0.02):
 #
 #    :::{dropdown} Solution
 #    The truth is a half. The plug-in estimate repeats a wrong outcome model, weighting (`ipw`) a
-#    wrong propensity. The doubly robust one is right if either is: it adds to the model's guess the
-#    weighted errors of that guess. If both are wrong, it is in general wrong, too.
+#    wrong propensity. The doubly robust one is right if either model is: to the outcome model's
+#    guess it adds the weighted errors of that guess. If both are wrong, it is generally wrong, too.
 #    :::
 
 # %% tags=["solution"]
@@ -700,9 +698,9 @@ for name, outcome, chance in (("model", 0.7, 0.9 - 0.8 * x), ("propensities", x,
 # ## Summary
 #
 # What a service answered is no fair sample of what it was asked, so its score is not that of the
-# paid version. The doubly robust estimate corrects for it, if similar points tell what was withheld
-# and no kind of point is always withheld. [How far such an estimate can be
-# trusted](counterfactual_limits.py), also on real images, is the next page.
+# paid version. The doubly robust estimate corrects for this if similar points tell what was
+# withheld and no kind of point always is. The next page asks [how far such an estimate can be
+# trusted](counterfactual_limits.py), also on real images.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -2,45 +2,44 @@
 # # How far a counterfactual score can be trusted
 #
 # [The previous page](counterfactual.py) scored two services as if they had always answered. How
-# wrong can its interval be, and what shows it?
+# wrong can its interval be, and what would reveal it?
 #
-# **Answer.** It can be wrong while nothing shows it: once all test data have leaked,
+# **Answer.** It can be wrong without a sign: once all test data have leaked,
 # {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the overlap looks as
-# good as before. On real digits the fit of the propensities is the weak part. If the services tell
+# good as before. On real digits the weak point is fitting the propensities. If the services report
 # them, the intervals for two classifiers hardly ever miss.
 #
 # **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
-# much contamination a decision bears ({py:obj}`~lib.counterfactual.contamination_bounds`).
+# much contamination a decision can tolerate ({py:obj}`~lib.counterfactual.contamination_bounds`).
 # [More](#what-to-do).
 #
 # ```{result} leak
 # ```
 #
 # Here a service abstains where it was wrong on data that it has seen. The more of the evaluation
-# data leaked, the higher is the estimate above the truth, until every interval misses.
+# data leaked, the further the estimate is above the truth, until every interval misses.
 #
 # ## What holds, and what does not
 #
 # - *Holds.* With known propensities on digits, {value}`counterfactual_limits.digits_two_known:.0f`
 #   of {value}`counterfactual_limits.digits_draws` intervals miss the difference of two ways to
-#   abstain (II). Five percent are to be expected.
+#   abstain (II). Five percent are expected.
 # - *Holds.* Of those for two classifiers (III)
-#   {value}`counterfactual_limits.digits_three_known:.0f` miss. Fewer than 5% are to be expected
-#   there, as the points are the same in all draws.
+#   {value}`counterfactual_limits.digits_three_known:.0f` miss. Fewer than 5% are expected, since
+#   the points are the same in all draws.
 # - *Caution.* With fitted propensities and linear learners
 #   {value}`counterfactual_limits.digits_three` miss (III). How many do depends on scenario and
 #   learner: see [the table of draws](#real-images-with-the-truth-beside).
-# - *Caution.* If the service has seen the evaluation data, no diagnostic can be relied on to show
-#   it.
-# - *Caution.* Who looks as data arrive, and stops when pleased, misses the truth at some time in
-#   {value}`counterfactual_limits.pointwise_missed:.0%` of the streams with plain intervals.
+# - *Caution.* If the service has seen the evaluation data, no diagnostic reliably shows it.
+# - *Caution.* If you look as data arrive, and stop when you like, plain intervals miss the truth at
+#   some time in {value}`counterfactual_limits.pointwise_missed:.0%` of the streams.
 #
 # ## What to do
 #
-# - An auditor who may require a minimal level of positivity, as P4 proposes, may as well require
-#   that propensities are logged.
-# - Watch arriving data by {py:obj}`~lib.counterfactual.exact_sequence` where propensities are
-#   known. {py:obj}`~lib.counterfactual.confidence_sequence` is for many points and no rare answers
+# - An auditor who can require a minimal level of positivity, as P4 proposes, can also require that
+#   propensities are logged.
+# - Monitor arriving data with {py:obj}`~lib.counterfactual.exact_sequence` where propensities are
+#   known. {py:obj}`~lib.counterfactual.confidence_sequence` needs many points and no rare answers
 #   ({doc}`refusals </beyond/refusals>`).
 # - [A report on two services of your own](your_model.py) has these diagnostics.
 
@@ -107,17 +106,17 @@ else:
 # %% [markdown]
 # ## What can go wrong
 #
-# P4's {cite}`choe2023counterfactually` doubly robust estimate is of the right number only if every
-# input has some chance of an answer and abstention depends on the features alone. Even then it is
-# off by the mean product of two errors (Eq. {eq}`eq-dr-bias`). None of this can be proven from the
-# data. But one can look for what contradicts it, and ask how wrong it may be before the decision
+# P4's {cite}`choe2023counterfactually` doubly robust estimate targets the right number only if
+# every input has some chance of an answer and abstention depends on the features alone. Even then
+# it is off by the mean product of two errors (Eq. {eq}`eq-dr-bias`). Data cannot prove any of this.
+# But one can look for contradictions, and ask how wrong the assumptions may be before the decision
 # changes.
 #
 # ## What diagnostics show
 #
-# Four questions to the estimate of the previous page: do the propensities overlap, are they
-# calibrated, how much rests on few points, and how much depends on the clipping level? (If none is
-# given, $\epsilon = 5 / (\sqrt n \log n)$.)
+# The estimate of the previous page faces four questions. Do the propensities overlap, are they
+# calibrated, how much rests on few points, and how much depends on the clipping level? (The default
+# is $\epsilon = 5 / (\sqrt n \log n)$.)
 
 # %%
 drawn = simulation.simulate(points, rng=seed)
@@ -156,18 +155,18 @@ chapter.values(
 )
 
 # %% [markdown]
-# The estimate is clipped at $\epsilon = $ {value}`counterfactual_limits.clip:.3f`. Over the levels
-# of the table it moves between {value}`counterfactual_limits.clip_lowest:.3f` and
+# The estimate is clipped at $\epsilon = $ {value}`counterfactual_limits.clip:.3f`. Over the table's
+# clipping levels it ranges from {value}`counterfactual_limits.clip_lowest:.3f` to
 # {value}`counterfactual_limits.clip_highest:.3f`. The weighted answers are worth
 # {value}`counterfactual_limits.effective:.0f` points.
 #
 # ## What diagnostics do not show
 #
-# **Errors of both functions that meet.** In the power study of the previous page intervals miss
-# most at a shift of 0.2. B's score jumps at the label's boundary and at its own. Its propensity
-# jumps 0.2 to either side of its own. At this shift two of these edges coincide. A learner that
-# smooths across them errs in both functions at the same points, and the product in Eq.
-# {eq}`eq-dr-bias` stays. Below, the same B abstains within other distances of its boundary, which
+# **Errors of both functions at the same points.** In the power study of the previous page intervals
+# miss most at a shift of 0.2. B's score jumps at the label's boundary and at B's own. Its
+# propensity jumps 0.2 to either side of B's own. At this shift two of these edges coincide. A
+# learner that smooths across them errs in both functions at the same points, and the product in Eq.
+# {eq}`eq-dr-bias` remains. Below, the same B abstains within other distances of its boundary, which
 # moves the edges apart. The last row has more points.
 
 # %%
@@ -197,19 +196,19 @@ chapter.values(
 # %% [markdown]
 # Where edges meet, {value}`counterfactual_limits.edge_missed:.0%` of the intervals miss. With
 # {value}`counterfactual_limits.edge_more:,` points it is
-# {value}`counterfactual_limits.edge_missed_more:.0%`. The product is
+# {value}`counterfactual_limits.edge_missed_more:.0%`. The product makes
 # {value}`counterfactual_limits.edge_product:.2f` of the
 # {value}`counterfactual_limits.edge_bias:.2f` standard errors by which the estimate is off. With
-# edges apart by as much as here at most {value}`counterfactual_limits.edge_apart:.0%` miss, with
-# known propensities at most {value}`counterfactual_limits.edge_known:.0%`.
+# edges as far apart as here at most {value}`counterfactual_limits.edge_apart:.0%` miss, with known
+# propensities at most {value}`counterfactual_limits.edge_known:.0%`.
 #
-# Edges that are nearer than a learner resolves meet as well. A service that knows where it is weak
-# abstains there, so edges meet in practice.
+# Edges closer than a learner resolves also meet. A service that knows where it is weak abstains
+# there, so edges meet in practice.
 #
 # **A service that has seen the test data.** P4 needs evaluation data that are independent of the
 # training data. Below, A abstains mostly where it was wrong on the nearest point that it learned
-# from. Without a leak that says nothing about the answer at hand. But part of these points are
-# those that it is evaluated on. Then it abstains because this very answer is wrong.
+# from. Without a leak that says nothing about the answer at hand. But some of these points are
+# evaluation points. There it abstains because this very answer is wrong.
 
 # %%
 leaky = stress.run_stress(
@@ -235,16 +234,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# Without a leak {value}`counterfactual_limits.leak_none:.0%` of the intervals miss. At the largest
-# the estimate is {value}`counterfactual_limits.leak_bias:.3f` too high. Then intervals miss all the
-# more surely as they are narrow. Propensities overlap all the while. Only data that nobody could
+# Without a leak {value}`counterfactual_limits.leak_none:.0%` of the intervals miss. With the
+# largest leak the estimate is {value}`counterfactual_limits.leak_bias:.3f` too high, and narrow
+# intervals miss all the more surely. Propensities overlap throughout. Only data that nobody could
 # train on are safe.
 #
-# ## How much contamination a decision bears
+# ## How much contamination a decision tolerates
 #
-# Scores may not be missing at random for whatever reason. Suppose that on an unknown fraction of
-# the points the withheld scores may be anything, and that which points these are does not depend on
-# abstention given $X$. After Bonvini and Kennedy {cite}`bonvini2022sensitivity` the estimate
+# Scores may fail to be missing at random for any reason. Suppose that on an unknown fraction of the
+# points the withheld scores may be anything, and that, given $X$, abstention does not affect which
+# points these are. Following Bonvini and Kennedy {cite}`bonvini2022sensitivity`, the estimate
 # becomes a pair of bounds.
 #
 # ```{margin}
@@ -259,8 +258,8 @@ chapter.values(
 #   \mathrm{E}\bigl[ c(X)\, \pi(X)\, \mu_0(X) \bigr] ,
 # $$ (eq-contamination)
 #
-# where $c(x)$ is the fraction of contaminated points at $x$. The upper one follows by exchanging
-# the ends of the scale, the bounds on $\Delta$ by spoiling both scores.
+# where $c(x)$ is the fraction of contaminated points at $x$. The upper bound follows by reversing
+# the scale, the bounds on $\Delta$ by contaminating both scores.
 
 # %%
 bounds = contamination_bounds(found, [k / 50 for k in range(26)])
@@ -277,19 +276,19 @@ chapter.figure(
 chapter.values(volatile=True, broken=broken)
 
 # %% [markdown]
-# Under this model the interval excludes zero up to a fraction of
-# {value}`counterfactual_limits.broken:.1%` of the points.
+# Under this model the interval excludes zero up to a contamination of
+# {value}`counterfactual_limits.broken:.1%`.
 #
 # ## Abstention by a rule
 #
-# Most classifiers that are deployed answer where their confidence is above a threshold. Below it
-# they never answer: positivity fails by construction. A model of the propensity that sees only the
-# features need not show it, and the interval is then tight and wrong.
+# Most deployed classifiers answer only where their confidence is above a threshold. Below it they
+# never answer: positivity fails by construction. A propensity model that sees only the features
+# need not show it, and the interval is then tight and wrong.
 #
 # The confidence itself gives the rule away, if anybody looks. What remains are {term}`bounds
 # <identified set>`: the answers' part, and anything from 0 to 1 for the rest. Reports on [your own
-# model](your_model.py) look, with every acceptance score and feature, and then state bounds and no
-# estimate. Below, the threshold leaves out a tenth to three tenths of the points.
+# model](your_model.py) check every acceptance score and feature, and then state bounds, no
+# estimate. Below, the threshold leaves out one to three tenths of the points.
 
 # %%
 rules = stored_table(studies.rules_table, [0.1, 0.2, 0.3], rng=seed)
@@ -315,29 +314,29 @@ chapter.values(
 
 # %% [markdown]
 # In {value}`counterfactual_limits.rules_missed` of {value}`counterfactual_limits.rules` runs the
-# doubly robust interval misses the truth. The bounds hold it in
+# doubly robust interval misses the truth. The bounds contain it in
 # {value}`counterfactual_limits.rules_bounded`.
 #
 # ```{margin}
-# **Runs.** Three thresholds on each of three data sets are not so many independent runs.
+# **Runs.** Three thresholds on each of three data sets are not nine independent runs.
 #
-# **On wine** all predictions are right. The interval is as wide as so many right answers leave it,
-# but knows nothing of those that are always withheld.
+# **On wine** all predictions are right. The interval's width allows for so few right answers, but
+# not for the predictions that are always withheld.
 #
-# **Estimates above 1** may occur, as they are means of weighted values. Intervals are cut off
+# **Estimates above 1** may occur, since they are means of weighted values. Intervals are clipped
 # there.
 # ```
 #
 # ## Few errors, and rows that belong together
 #
-# A variance says nothing of errors that were not seen. So where scores are 0 or 1 the interval is a
-# bound, and right answers alone do not make it a point
-# ({py:obj}`~lib.counterfactual.Estimate` says what was simulated). It needs independent rows. If
-# several are of one patient or one document, give `clusters`.
+# A variance says nothing about unseen errors. So where scores are 0 or 1 the interval is a bound,
+# and right answers alone do not shrink it to a point ({py:obj}`~lib.counterfactual.Estimate` says
+# what was simulated). It needs independent rows. If several come from one patient or one document,
+# give `clusters`.
 #
-# Below, such intervals are tried at a stated 95%. Most answers are withheld where most are wrong. A
-# row has the worst of its cells. A cell is *below* if it holds less often than 95% less 3 standard
-# errors of so many trials.
+# The table tries such intervals at a nominal 95%. Most answers are withheld where most are wrong. A
+# row has the worst of its cells. A cell is *below* if its coverage is more than 3 standard errors
+# below 95%.
 #
 # ```{margin}
 # **Cells.** Propensities are known or fitted. The outcome model is right, the same everywhere, or
@@ -358,9 +357,9 @@ chapter.table(
 # %% [markdown]
 # ## Looking at the data while they arrive
 #
-# An interval that is valid at one sample size is not valid if one looks after every point, and
-# stops when pleased. The asymptotic {term}`confidence sequence` of P4's appendix is (for many
-# points) valid at all times at once:
+# An interval that is valid at one sample size is not valid if one looks after every point and stops
+# at will. The asymptotic {term}`confidence sequence` of P4's appendix is (for many points) valid at
+# all times at once:
 #
 # $$
 # \hat\psi_n \pm \sqrt{\widehat{\mathrm{Var}}_n}\,
@@ -370,10 +369,10 @@ chapter.table(
 # $\rho > 0$ chooses the sample size at which it is tight.
 #
 # ```{margin}
-# **The slide** with this formula (P4 we read as the slides of a talk) has a variance where $\rho$
-# belongs, and nothing below. If that is the variance of the influence values, it misses in
-# {value}`counterfactual_limits.slide_missed:.0%` of the streams. The slide says the variance of
-# $\hat\psi_n$: then the width falls as $1/n$, and every stream is missed some time.
+# **The slide** with this formula (we read P4 as the slides of a talk) has a variance where $\rho$
+# belongs, and none in the denominator. If that is the variance of the influence values, it misses
+# in {value}`counterfactual_limits.slide_missed:.0%` of the streams. The slide says the variance of
+# $\hat\psi_n$: then the width falls as $1/n$, and every stream is missed at some time.
 # ```
 
 # %%
@@ -402,15 +401,15 @@ chapter.values(
 # %% [markdown]
 # In {value}`counterfactual_limits.pointwise_missed:.0%` of the streams the pointwise interval
 # misses the truth at some time between 100 points and the end. The sequence does in
-# {value}`counterfactual_limits.sequence_missed:.1%`. Nuisance functions are the true ones here:
-# what is checked is the sequence. Over cross-fitted ones it is a look back.
+# {value}`counterfactual_limits.sequence_missed:.1%`. The nuisance functions here are the true ones,
+# to test the sequence alone. With cross-fitted ones it is only computed in hindsight.
 #
-# ## A narrower interval may hold less often
+# ## A narrower interval may miss more often
 #
-# Where both answered, the difference of their scores is seen as such. *Mixed estimation*, in the
-# authors' code, averages the doubly robust mean of these differences with the estimate above. Here
-# the weights are those of least variance, and the propensity that either abstains is clipped at
-# $1 - \epsilon^2$. *Half* is the code's default: equal weights, and $1 - \epsilon$.
+# Where both answered, the difference of their scores is seen. *Mixed estimation*, in the authors'
+# code, averages the doubly robust mean of these differences with the estimate above. Here the
+# weights minimize the variance, and the propensity that either abstains is clipped at $1 -
+# \epsilon^2$. *Half* is the code's default: equal weights, and $1 - \epsilon$.
 
 # %%
 cases = [
@@ -439,39 +438,41 @@ chapter.values(
 )
 
 # %% [markdown]
-# Mixed estimation pays if the classifiers are alike and both answer often everywhere. Two similar
-# ones that answer half of the time have intervals of {value}`counterfactual_limits.mixed_width:.3f`
-# instead of {value}`counterfactual_limits.robust_width:.3f`. Of these
+# Mixed estimation pays if the classifiers are alike and both answer often everywhere. For two
+# similar ones that answer half of the time intervals are
+# {value}`counterfactual_limits.mixed_width:.3f` wide, instead of
+# {value}`counterfactual_limits.robust_width:.3f`. Of these
 # {value}`counterfactual_limits.mixed_misses:.1%` miss, of the doubly robust ones
-# {value}`counterfactual_limits.robust_misses:.1%`. Five percent are allowed, so neither holds with
-# these forests.
+# {value}`counterfactual_limits.robust_misses:.1%`. Five percent are allowed, so with these forests
+# neither keeps its level.
 #
-# It does harm to similar classifiers that seldom answer near their boundaries:
-# {value}`counterfactual_limits.rare_mixed_misses:.1%` miss against
-# {value}`counterfactual_limits.rare_robust_misses:.1%`. It does none to those of experiment 1
-# (first row), whose boundaries are apart. A third pair of functions is fitted, and its errors are
-# not in the width. That costs most where its rows are few. The code's default misses in
+# It harms if similar classifiers seldom answer near their boundaries:
+# {value}`counterfactual_limits.rare_mixed_misses:.1%` miss, against
+# {value}`counterfactual_limits.rare_robust_misses:.1%`. In experiment 1 (first row), where the
+# boundaries are apart, it does no harm. The width leaves out the errors of a third pair of fitted
+# functions, which matter most where their rows are few. The code's default misses in
 # {value}`counterfactual_limits.half_misses:.1%` of experiment 1, where both answer less often than
 # it allows for.
 #
-# {py:obj}`~lib.counterfactual.mixed_difference` also needs that differences of scores do not
-# depend, given the features, on whether both answered. Otherwise use the doubly robust interval.
+# {py:obj}`~lib.counterfactual.mixed_difference` also assumes that, given the features, the
+# difference of scores does not depend on whether both answered. Otherwise use the doubly robust
+# interval.
 
 # %% [markdown]
 # ## Real images, with the truth beside
 #
-# The labels of real images are known to us, so scores can be hidden. As in P4's experiment the
-# score is {term}`Brier's <Brier score>` (larger is better). Abstention is by {term}`softmax
-# response` (SR) or Gini impurity, at a threshold or with probability one minus the confidence. The
-# confidence is clipped to [0.2, 0.8], so the clipping level is known: $\epsilon = 0.2$.
+# We know the labels of real images, so we can hide scores. As in P4's experiment the score is
+# {term}`Brier's <Brier score>` (larger is better). Abstention is by {term}`softmax response` (SR)
+# or Gini impurity, at a threshold or with probability one minus the confidence. The confidence is
+# clipped to [0.2, 0.8], so the clipping level is known: $\epsilon = 0.2$.
 #
 # - **I**: the same classifier at two thresholds, 0.8 and 0.5. The true difference is zero.
-# - **II**: the same classifier, SR against Gini, both stochastic. It is zero again.
+# - **II**: the same classifier, SR against Gini, both stochastic. Again it is zero.
 # - **III**: two classifiers, with one and with two output layers.
-# - **IV** (ours): the second has one layer, too, but a twentieth of the labels (at least 20).
+# - **IV** (ours): both have one layer, but the second a twentieth of the labels (at least 20).
 #
 # ```{margin}
-# **Two classes alone,** after P4's negative example, are a *pair*: cats and dogs, of the digits 3
+# **Two classes alone,** after P4's negative example, are a *pair*: cats and dogs, or the digits 3
 # and 5. Thresholds there are 0.6 and 0.65, and the second classifier of III sees pixels. On digits,
 # where pixels are the features, it has few labels. The talk's own interval for I, by linear
 # learners, is (-0.010, -0.005) there, and misses zero.
@@ -498,17 +499,17 @@ chapter.values(
 # ```
 #
 # ```{margin}
-# **The truth** is zero in I and II. In III it is -0.029 by the authors' public notebook, which
-# prints nearly the talk's interval.
+# **The truth** is zero in I and II. In III it is -0.029 by the authors' public notebook, whose
+# interval is nearly the talk's.
 # ```
 #
-# Here a small CNN makes the features, trained on other images than the layers. The network is
-# weaker, so the talk's intervals are shown and not judged. The evaluator sees the features, and the
-# pixels' components where a classifier does. Each line of the figure is the interval from the
-# scores that were left, beside the truth. A cross is what the scores seen say.
+# Here the features come from a small CNN, trained on other images than the layers. It is weaker, so
+# the talk's intervals are shown but not judged. The evaluator sees the features, and the pixels'
+# components where a classifier does. Each line of the figure is the interval from the remaining
+# scores, beside the truth. A cross is the difference of the scores seen.
 #
 # ```{margin}
-# **Draws** repeat abstentions and folds on the same images. Where abstention is deterministic, only
+# **Draws** repeat abstentions and folds on the same images. If abstention is deterministic, only
 # the folds differ.
 # ```
 
@@ -602,8 +603,8 @@ chapter.values(
 )
 
 # %% [markdown]
-# How many of {value}`counterfactual_limits.digits_draws` intervals miss on the digits, with linear
-# learners, and if the services tell their propensities:
+# Of {value}`counterfactual_limits.digits_draws` intervals on the digits, with linear learners, this
+# many miss:
 #
 # ```{list-table}
 # :header-rows: 1
@@ -625,29 +626,29 @@ chapter.values(
 # %% [markdown]
 # ## What is new here
 #
-# - Bounds under contamination (Eq. {eq}`eq-contamination`), to which the paper only points.
-# - Two failures that overlap does not show: errors of both nuisance functions that meet, and
-#   evaluation data that leaked.
-# - Mixed estimation, which only the authors' code has, held against the doubly robust interval.
-# - The confidence sequence, corrected (Eq. {eq}`eq-sequence`) and tried on streams.
+# - Bounds under contamination (Eq. {eq}`eq-contamination`), which the paper only mentions.
+# - Two failures that overlap does not show: errors of both nuisance functions at the same points,
+#   and evaluation data that leaked.
+# - Mixed estimation, found only in the authors' code, compared with the doubly robust interval.
+# - The confidence sequence, corrected (Eq. {eq}`eq-sequence`) and tested on streams.
 #
 # ## What the paper leaves open
 #
-# - *Looking while fitting.* A confidence sequence needs nuisance functions that do not know later
-#   points. Cross-fitted ones do.
+# - *Looking while fitting.* A confidence sequence needs nuisance functions fitted without later
+#   points. Cross-fitted ones use them.
 # - *Abstentions that are not coin tosses*, such as a chatbot's "I cannot say that", and forecasters
 #   that abstain over time. The talk names both as future work. The latter are [the next
 #   page](beyond/refusals.py).
 #
 # ## Exercises
 #
-# 1. Suppose that some points abstain for a reason nobody sees. How much wider do the bounds get
-#    with their share?
+# 1. Suppose that on some points abstention has a reason that nobody sees. How do the bounds widen
+#    with their fraction?
 #
 #    :::{dropdown} Solution
-#    Of the contaminated points only those that were withheld are unknown, here about three in ten.
-#    Each of these may have any score from 0 to 1. So the bounds widen about in proportion to the
-#    share, and no larger sample narrows that part.
+#    Of the contaminated points only the withheld ones are unknown, here about three in ten. Each of
+#    these may have any score from 0 to 1. So the bounds widen roughly in proportion to the
+#    fraction, and no larger sample narrows that part.
 #    :::
 
 # %% tags=["solution"]
@@ -662,14 +663,14 @@ found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
 print(contamination_bounds(found, [0.0, 0.05, 0.1, 0.2]).round(2).to_string(index=False))
 
 # %% [markdown]
-# 2. The chance of an answer rises evenly from a least one to 1. What does it cost, if the least is
-#    a fifth, or a thousandth?
+# 2. The chance of an answer rises evenly from some minimum to 1. What does it cost if the minimum
+#    is a fifth, or a thousandth?
 #
 #    :::{dropdown} Solution
-#    The variance grows by the mean of one over the chance, as accuracy is the same everywhere. That
-#    mean grows slowly, like a logarithm, as few points have tiny chances. The danger is another
-#    one: the few answers there carry huge weights, and a small mistake in their propensities moves
-#    everything.
+#    The variance grows with the mean of one over the chance, since accuracy is the same everywhere.
+#    That mean grows slowly, like a logarithm, as few points have tiny chances. The danger lies
+#    elsewhere: the few answers there carry huge weights, and a small error in their propensities
+#    moves everything.
 #    :::
 
 # %% tags=["solution"]
@@ -689,9 +690,9 @@ for least in (0.2, 0.05, 0.01, 0.001):
 #
 #    :::{dropdown} Solution
 #    Where both answered, the difference of their scores is seen, and it hardly varies: what is hard
-#    for one is hard for the other. `mixed_difference` uses these pairs, the other estimate treats
-#    the two models apart. The former also needs that whether both answered says nothing about the
-#    difference, given the features. Here that holds, as coins decide.
+#    for one is hard for the other. `mixed_difference` uses these pairs; the other estimate treats
+#    the models separately. But, given the features, whether both answered must say nothing about
+#    the difference. Here that holds, since coins decide.
 #    :::
 
 # %% tags=["solution"]
@@ -716,8 +717,8 @@ for way in (counterfactual_difference, mixed_difference):
 # ## Summary
 #
 # A counterfactual interval can be tight and wrong: where edges of score and propensity meet, where
-# the test data leaked, or where abstention follows a rule. Known propensities repair the first;
-# only clean data and honest rules the others.
+# the test data leaked, or where abstention follows a rule. Known propensities cure the first; clean
+# data cure the second, and for the third there are bounds.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

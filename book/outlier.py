@@ -4,13 +4,13 @@
 # A single patient is unlike all others. A private model must not depend on any one patient, so it
 # may be wrong about this one. Is it at least unsure?
 #
-# **Answer.** No: it is sure, but a coin decides of what. With P1's clipping norm and the smallest
-# {term}`privacy budget`, private models are wrong about the outlier in
-# {value}`outlier.misclassified_strict:.0%` of the repetitions. P1's picture is such a case.
+# **Answer.** No: it is sure, and whether it is right is nearly a coin toss. With [P1's](papers.md)
+# clipping norm and the smallest {term}`privacy budget`, {value}`outlier.misclassified_strict:.0%`
+# of the private models are wrong about the outlier. P1's picture shows such a case.
 #
 # **Do this.**
-# - Do not read confidence on rare cases as a warning: a private model may be sure there and wrong.
-# - Repeat a private training before you judge it on single points.
+# - Do not trust confidence on rare cases: a private model may be sure there and wrong.
+# - Repeat private training before you judge a model on single points.
 #
 # ```{result} wrong_confidence
 # ```
@@ -21,10 +21,10 @@
 # ## What holds, and what does not
 #
 # - *Holds.* Without privacy a logistic regression tells the outlier from the majority.
-# - *Does not hold here.* P1 shows all private models wrong about the outlier. At its clipping norm
-#   at most {value}`outlier.wrong_most:.0%` of ours are, at any of four learning rates.
-# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. Whether it
-#   does so at all four rates is judged below the table.
+# - *Does not hold here.* P1 shows all private models wrong about the outlier. Of ours, at its
+#   clipping norm and any of four learning rates, at most {value}`outlier.wrong_most:.0%` are.
+# - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. The verdict
+#   below the table asks this of all four rates.
 # - *Depends.* With a clipping norm of 1 the learning rate decides, and P1 gives none.
 
 # %% tags=["parameters"]
@@ -48,9 +48,9 @@ chapter.note("Data: simulated, a thousand points and one outlier, as in P1.")
 # %% [markdown]
 # ## P1's picture
 #
-# A thousand points around the origin belong to the majority, a single one near $(10, 0)$ to another
-# class (P1 {cite}`rabanser2023training`, section 3.3). Logistic regression is trained with and
-# without privacy. P1 shows one picture of it; here it is repeated.
+# A thousand points around the origin form the majority, and a single one near $(10, 0)$ belongs to
+# another class (P1 {cite}`rabanser2023training`, section 3.3). Logistic regression is trained with
+# and without privacy. P1 shows one such run; here it is repeated.
 
 # %%
 norm = outlier_clipping_norm
@@ -115,21 +115,21 @@ chapter.values(
 chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 
 # %% [markdown]
-# These private models have a clipping norm of {value}`outlier.norm:g` and a learning rate of 1.
-# Where a boundary falls is left to the noise and to where training began. The mean confidence in
-# the wrong class is {value}`outlier.wrong_largest:.3f` at the largest private budget and
+# These private models have a clipping norm of {value}`outlier.norm:g` and a learning rate of 1. The
+# noise and the starting point decide where a boundary falls. The mean confidence in the wrong class
+# is {value}`outlier.wrong_largest:.3f` at the largest private budget and
 # {value}`outlier.wrong_smallest:.3f` at the smallest. From budget to budget it grows by at least
 # {value}`outlier.overall_z:.1f` standard errors. P1 looks at *aligned utility*: at repetitions in
-# which all private models are wrong. There the growth is at least {value}`outlier.aligned_z:.1f`
-# standard errors (where that is negative, it shrinks).
+# which all private models are wrong. There it grows by at least {value}`outlier.aligned_z:.1f`
+# standard errors (a negative number means that it shrinks).
 #
 # ## Another learning rate, another clipping norm
 #
-# P1 gives neither learning rate nor steps. A trend that it calls general should show at all of four
-# rates. They are tried at P1's clipping norm, which decides about its claims, and at 1 beside it.
-# The noise is as large as the clipping norm makes it, and a large norm lets it decide where the
-# boundary falls, whatever the rate. With a small norm and a small rate nearly all models are wrong,
-# as in P1's picture, but there confidence *falls* as the budget shrinks.
+# P1 gives neither learning rate nor number of steps. A trend that it calls general should show at
+# all four rates tried here. P1's clipping norm decides about its claims; a norm of 1 stands beside
+# it. Noise grows with the norm: with a large one, noise decides where the boundary falls, whatever
+# the rate. With a small norm and a small rate nearly all models are wrong, as in P1's picture, but
+# there confidence *falls* as the budget shrinks.
 
 # %%
 repeated = max(20, repetitions // 4)
@@ -163,9 +163,9 @@ chapter.values(wrong_least=judged["wrong"].min(), wrong_most=judged["wrong"].max
 #    Over a hundred steps, how often does noise outweigh what the outlier added? Does $C$ matter?
 #
 #    :::{dropdown} Solution
-#    $C$ cancels: what counts is the root of the number of steps, over $\sigma$. At the smallest
-#    budget noise wins in two of five cases, where a coin would in half. This is a sketch with full
-#    batches; in the page's training runs the majority pulls, too.
+#    $C$ cancels: what counts is the square root of the number of steps, over $\sigma$. At the
+#    smallest budget noise wins in two of five cases; a coin would in half. This sketch has full
+#    batches. In the page's training runs the majority pulls, too.
 #    :::
 
 # %% tags=["solution"]
@@ -183,8 +183,8 @@ for epsilon in (7.0, 3.0, 1.0):
 #    within 3 points?
 #
 #    :::{dropdown} Solution
-#    The interval narrows as one over the root of the number. Twice as many repetitions help little;
-#    about a thousand are needed. One picture, as in P1's Figure 1, is a single draw of this coin.
+#    The interval narrows with the square root of the number, so about a thousand are needed. One
+#    picture, as in P1's Figure 1, is a single toss of this coin.
 #    :::
 
 # %% tags=["solution"]
@@ -195,13 +195,11 @@ for n in (80, 160, 1000):
     print(f"{n // 2} of {n} wrong: between {low:.0%} and {high:.0%}")
 
 # %% [markdown]
-# 3. The outlier comes in twice, or ten times. What does the guarantee promise to all of them
-#    together?
+# 3. The outlier occurs twice, or ten times. What does the guarantee promise all copies together?
 #
 #    :::{dropdown} Solution
-#    More than twice, and more than ten times, the $\epsilon$ of one. The guarantee is for single
-#    records: a group that agrees is seen, which is also why a class with enough members is learned
-#    at all.
+#    More than twice, or ten times, the $\epsilon$ of one. The guarantee is for single records: a
+#    group that agrees is seen. That is also why a class with enough members is learned at all.
 #    :::
 
 # %% tags=["solution"]
@@ -219,7 +217,7 @@ for records in (1, 2, 5, 10):
 #
 # ## Further pages
 #
-# - {doc}`interplay` asks the same of real data: what privacy does to the order of all points.
+# - {doc}`interplay` asks what privacy does to the ranking of real data.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # Planted faults: which audit finds what
 #
-# When a fault is planted into a private training run, which audit finds it, and how often is a run
+# When a fault is planted in a private training run, which audit finds it, and how often is a run
 # without a fault accused?
 #
-# **Answer.** An audit finds a fault only if it sees where the fault acts: inside one training run
-# {value}`planted_faults.inside_found` of {value}`planted_faults.faults` planted faults are found,
-# in final models few or none.
+# **Answer.** An audit finds a fault only if it sees where the fault acts. From inside one training
+# run, audits find {value}`planted_faults.inside_found` of {value}`planted_faults.faults` planted
+# faults; from final models they find few or none.
 #
 # **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
 # </reference/white_box>`): test single steps, and the form of the mechanism.
@@ -14,47 +14,46 @@
 # ```{result} planted
 # ```
 #
-# Each row is a training run with one fault, each column an audit. Audits from *outside* see final
-# models, those from *inside* all steps of one run. The first row has no fault: what is found there
-# is a false alarm.
+# Each row is a training run with one fault, each column an audit. The two *outside* audits see
+# final models; all others see the steps of one run from inside. The first row has no fault, so what
+# is found there is a false alarm.
 #
 # ## What holds, and what does not
 #
 # ```{margin}
-# **Found** is a fault that shows in at least {value}`planted_faults.often:.0%` of an audit's runs.
-# All runs claim $\epsilon = $ {value}`planted_faults.claim:g`. The audits from inside look at
+# **Found** means in at least {value}`planted_faults.often:.0%` of an audit's runs. All runs claim
+# $\epsilon = $ {value}`planted_faults.claim:g`. The audits from inside use
 # {value}`planted_faults.canaries:,` gradient canaries.
 # ```
 #
 # - *Holds.* Single steps of one run find {value}`planted_faults.steps_found` of
-#   {value}`planted_faults.faults` faults. Where a tenth of the noise is missing, they say so in
+#   {value}`planted_faults.faults` faults. Where a tenth of the noise is missing, they find it in
 #   {value}`planted_faults.tenth_found:.0%` of the runs. The test of fresh noise and Poisson samples
 #   finds {value}`planted_faults.form_found` others, which leave no trace in single steps. Together
 #   they find {value}`planted_faults.inside_found`.
-# - *Holds.* Bounds that rest on less find gross mistakes. On the hypothesis of a Gaussian curve and
-#   independent scores they find {value}`planted_faults.gaussian_found`, on no hypothesis
+# - *Holds.* Bounds that see less find gross mistakes. Assuming a Gaussian curve and independent
+#   scores they find {value}`planted_faults.gaussian_found`; assuming nothing,
 #   {value}`planted_faults.free_found`.
 # - *Holds.* Of {value}`planted_faults.sound_runs` sound training runs each audit may accuse
-#   {value}`planted_faults.allowed:.0%`. The bounds accuse {value}`planted_faults.alarms_bounds`,
-#   all together, and single steps {value}`planted_faults.alarms_steps`. The test of the form
-#   accuses {value}`planted_faults.alarms_form`.
-# - *Caution.* From outside {value}`planted_faults.models:,` models find
+#   {value}`planted_faults.allowed:.0%`. All bounds together accuse
+#   {value}`planted_faults.alarms_bounds`, single steps {value}`planted_faults.alarms_steps`. The
+#   test of the form accuses {value}`planted_faults.alarms_form`.
+# - *Caution.* From outside, {value}`planted_faults.models:,` models find
 #   {value}`planted_faults.outside_found` of the faults. With all guesses right they could have
-#   shown {value}`planted_faults.outside_ceiling:.1f`, but the final model hides most of what a
-#   record did. One model from outside could show {value}`planted_faults.outside_one_ceiling:.1f` at
-#   most.
+#   shown $\epsilon \ge$ {value}`planted_faults.outside_ceiling:.1f`, but the final model hides most
+#   of what a record did. One model from outside could show at most
+#   {value}`planted_faults.outside_one_ceiling:.1f`.
 #
 # ## What no such audit can find
 #
-# - A choice of learning rate, size or epochs on the private data, which the claim leaves out.
-# - A statistic of the private data that is released beside the model: a mean, a vocabulary, a
-#   threshold.
-# - An accountant that is wrong for the very mechanism that is claimed: audits take what it says of
-#   that mechanism for granted, or stay below it.
-# - Whatever meets no canary: a fault that depends on the data of other records, in a layer where no
+# - A choice of learning rate, size or epochs on the private data that the claim leaves out.
+# - A statistic of the private data released beside the model: a mean, a vocabulary, a threshold.
+# - An accountant that is wrong for the very mechanism claimed: audits trust its number for that
+#   mechanism, or stay below it.
+# - Whatever meets no canary: a fault that depends on other records' data, in a layer where no
 #   canary has its direction, or in steps that nobody looked at.
-# - Coins that leak. An audit whose coins the training knows finds "faults" that are its own, as in
-#   the last row; it never finds that it was fooled.
+# - Coins that leak. If the training knows an audit's coins, the audit finds "faults" of its own
+#   making, as in the last row. It never finds out that it was fooled.
 
 # %% tags=["parameters"]
 epsilon: float = 3.0  # (0, 30] what each training claims
@@ -81,28 +80,28 @@ chapter.note("Data: 300 of the digits of scikit-learn, and a network with a hidd
 # %% [markdown]
 # ## Faults and audits
 #
-# An audit that was never seen to find a fault proves nothing by finding none. So faults are planted
-# into a training run that works, one at a time. Each is planted in the optimizer, in the noise or
-# in the sampler of the book's engine by Opacus. Canaries, scores and claims stay what they are.
+# An audit that has never found a fault proves nothing by finding none. So faults are planted in a
+# sound training run, one at a time: in the optimizer, the noise or the sampler of the book's engine
+# by Opacus. Canaries, scores and claims stay the same.
 #
-# - *Of the noise*: so much of what the claim needs.
+# - *Of the noise*: that fraction of the noise that the claim needs.
 # - *Noise not scaled*: by the clipping norm, which is {value}`planted_faults.clipping:g` here.
 # - *Layer not clipped*: the last layer's weights pass whole.
-# - *Batch clipped*: the mean over the batch is clipped, not each example's gradient.
-# - *Noise twice*: every second step repeats the noise of the one before, as from a generator that
-#   is reset.
+# - *Batch clipped*: the batch's mean is clipped, not each example's gradient.
+# - *Noise twice*: every second step repeats the noise of the one before, like a generator that is
+#   reset.
 # - *Shuffled batches*: each record once an epoch, accounted for as Poisson samples.
 # - *Another delta*: noise for $\delta = $ {value}`planted_faults.wrong_delta:g` where
 #   {value}`planted_faults.delta:g` is stated.
-# - *Leaked coins*: the signs of some noise follow the coins, as where both have one seed.
+# - *Leaked coins*: the signs of some noise follow the coins, as if both had the same seed.
 #
-# An audit finds a fault if its lower bound is above the claim. That of *many* models is one-sided
-# Clopper-Pearson's: LiRA on one record for each model, the threshold from half of them, repeated
-# with other questions to the same models. *One* from outside asks one model about all
-# {value}`planted_faults.records` records ({py:obj}`lib.audit.one_run_epsilon`). From inside are
-# the four statements of {doc}`lib.audit.white_box </reference/white_box>`: on *no hypothesis*, on a
-# *Gaussian* curve, on that *and independent* scores, and of *single steps*. *Form* is its two tests
-# of the mechanism's form, fresh noise and Poisson samples, as one.
+# An audit finds a fault if its lower bound is above the claim. *Outside, many* has a one-sided
+# Clopper-Pearson bound: LiRA on one record for each model, with the threshold from half of them,
+# repeated with other records on the same models. *Outside, one* asks one model about all
+# {value}`planted_faults.records` records ({py:obj}`lib.audit.one_run_epsilon`). The four statements
+# of {doc}`lib.audit.white_box </reference/white_box>` are from inside: with *no hypothesis*, with a
+# *Gaussian* curve, with that *and independent* scores, and from *single steps*. *Form* combines its
+# two tests of the mechanism's form, fresh noise and Poisson samples.
 
 # %%
 problem = Problem(
@@ -176,33 +175,33 @@ chapter.values(
 # %% [markdown]
 # ### What each audit showed
 #
-# The folded table has a row for each fault and audit. It says how often the fault is found, and the
-# bound in the median (for *form* a p-value). Its last column is what the same audit shows if no
-# guess is wrong. On no hypothesis {value}`planted_faults.canaries:,` canaries show
-# {value}`planted_faults.free_ceiling:.2f` at most.
+# For each fault and audit, the folded table says how often the fault is found, and gives the median
+# bound (for *form* a p-value). Its last column is what the same audit would show if every guess
+# were right. With no hypothesis, {value}`planted_faults.canaries:,` canaries show at most
+# {value}`planted_faults.free_ceiling:.2f`.
 #
-# Clipping the mean over a batch can escape bounds by guesses: very many canaries in a batch bound
-# each other, and look as if each had been clipped. Noise for another $\delta$ is a little less
-# noise. So single steps find it in {value}`planted_faults.delta_steps:.0%` of the runs. The bound
-# of a Gaussian curve with independent scores finds it in
-# {value}`planted_faults.delta_gaussian:.0%`.
+# Clipping the batch's mean can escape bounds from guesses: very many canaries in a batch limit each
+# other, and look as if each had been clipped. Noise for another $\delta$ is only slightly less
+# noise. Single steps find it in {value}`planted_faults.delta_steps:.0%` of the runs. The bound with
+# a Gaussian curve and independent scores finds it in {value}`planted_faults.delta_gaussian:.0%`.
 #
 # ## What is new here
 #
-# - Each of the book's audits is asked about the same faults in the same engine, with its false
-#   alarms beside.
-# - The test of single steps finds a tenth of the noise missing from one run, without an attack.
+# - Each of the book's audits faces the same faults in the same engine, with its false alarms
+#   counted.
+# - The test of single steps detects that a tenth of the noise is missing from one run, without an
+#   attack.
 #
 # ## Exercises
 #
 # 1. Seven of ten guesses are right. What do more canaries add to each bound, and what does the
-#    hypothesis?
+#    Gaussian hypothesis?
 #
 #    :::{dropdown} Solution
-#    More canaries add little here: they make the rate sure, and without a hypothesis its log-odds,
-#    0.85, are the limit. The hypothesis of a Gaussian curve adds more than all of them. It carries
-#    what the rate shows in the middle of the curve over to its corner, at a small $\delta$. It is a
-#    hypothesis: a bound that rests on it stands beside the other one.
+#    More canaries add little here: they only pin down the rate, and without a hypothesis its
+#    log-odds, 0.85, are the limit. The hypothesis of a Gaussian curve adds more than all of them:
+#    it extends what the rate shows in the middle of the curve to its corner, at a small $\delta$.
+#    But it is a hypothesis, so report the bound without it, too.
 #    :::
 
 # %% tags=["solution"]
@@ -214,11 +213,11 @@ for n in (400, 1000, 4000):
     print(f"{n:>5,} canaries: {free:.2f} on no hypothesis, {gaussian:.2f} if Gaussian")
 
 # %% [markdown]
-# 2. A bug adds half of the noise only. How far is the training run from its claim?
+# 2. A bug adds only half of the noise. How far is the training run from its claim?
 #
 #    :::{dropdown} Solution
-#    The same bug costs more than a factor of four, and the more the larger the claim is. But a
-#    larger claim also has to be refuted, which is the next question.
+#    The bug costs more than a factor of four, and more for larger claims. But a larger claim is
+#    also harder to refute, which is the next question.
 #    :::
 
 # %% tags=["solution"]
@@ -233,9 +232,9 @@ for claim in (1.0, 3.0, 8.0):
 # 3. How many models does an audit from outside need to refute these claims, at best?
 #
 #    :::{dropdown} Solution
-#    Seven to nine times $e^\epsilon$, and that with an attack that never errs. From inside a single
-#    training run each canary is a trial of its own. That is why faults at large claims are hardly
-#    ever found from outside.
+#    Seven to nine times $e^\epsilon$, even with an attack that never errs. So faults at large
+#    claims are hardly ever found from outside. Inside a single training run each canary is a trial
+#    of its own.
 #    :::
 
 # %% tags=["solution"]

@@ -1,57 +1,57 @@
 # %% [markdown]
 # # Suitability filters: may this model be used on that data?
 #
-# A hospital buys a classifier that was tested elsewhere: will it be about as accurate on the
+# A hospital buys a classifier that was tested elsewhere. Will it be about as accurate on the
 # hospital's own images, none of which is labeled yet?
 #
-# **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen, not promise. On
-# average over users it calls {value}`suitability.main_ood_fpr:.1%` of the unsuitable data SUITABLE,
-# as most of these shifts are large. But its errors come in bulk, to a few users, and without labels
-# nobody can check the calibration that it rests on.
+# **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen data, but
+# promises nothing. On average it calls {value}`suitability.main_ood_fpr:.1%` of the unsuitable data
+# SUITABLE, since most of these drops are large. But its errors come in bulk, to a few users, and
+# without labels nobody can check the calibration that it rests on.
 #
 # **Do this.**
-# - Take SUITABLE as a screening that may be too kind ({py:obj}`lib.suitability.SuitabilityFilter`).
-# - With some labels of the user's data, test these: {py:obj}`lib.suitability.labels_test`.
+# - Treat SUITABLE as a lenient first screening ({py:obj}`lib.suitability.SuitabilityFilter`).
+# - If you have some labels of the user's data, test with them:
+#   {py:obj}`lib.suitability.labels_test`.
 # - Draw the rows yourself: a party that chooses them [gets SUITABLE](suitability_guarantee.py).
 #
 # ```{result} share-suitable
 # ```
 #
 # ```{margin}
-# **The number above** is of shifted {value}`suitability.main` data, without a margin. An average
+# **The number above** is for shifted {value}`suitability.main` data, without a margin. An average
 # over users bounds the rate for none of them. **The filter** sees the model's outputs and no label
 # of the user's data. It says SUITABLE or INCONCLUSIVE.
 # ```
 #
-# With all labels the bars would be a step: nothing left of the margin, everything right of it. What
-# stands on the left is the risk.
+# With all labels the bars would follow the dashed line. Bars to the left of its step are the risk.
 #
 # ## What holds, and what does not
 #
 # - *Holds.* The printed values of Table 1 on {value}`suitability.main` lie within our range over
-#   shuffles. RxRx1's come out to the digit.
+#   shuffles. RxRx1's agree to the digit.
 # - *Caution.* With the authors' seed {value}`suitability.main_ood_accuracy:.1%` of the decisions
 #   out of distribution are right. But four of five experiments are unsuitable: a filter that
 #   never says SUITABLE is right in four of five already.
 # - *Depends on the margin.* With a margin of {value}`suitability.widest:g` the filter calls
 #   {value}`suitability.widest_fpr:.0%` of the unsuitable data SUITABLE.
 # - *Does not quite hold.* P2 says that a drop of more than three points is never called suitable.
-#   There is no exception with the authors' seed and 15 folds; the folds of their first table have
-#   some. Over all shuffles there are {value}`suitability.n_worse_called_suitable` among
+#   With the authors' seed and 15 folds there is no exception; with the folds of their first table
+#   there are some. Over all shuffles there are {value}`suitability.n_worse_called_suitable` among
 #   {value}`suitability.n_worse:,` experiments.
-# - *Caution.* Errors come in bulk. {value}`suitability.top_three_share:.0%` of the false positives
-#   are owed to three of the {value}`suitability.n_user_folds` pairs of a user fold and a model.
-# - *Not checkable.* The level of the test needs an estimator that is calibrated on the user's data.
-#   Without labels nobody can know that.
+# - *Caution.* Errors come in bulk: {value}`suitability.top_three_share:.0%` of the false positives
+#   come from three of the {value}`suitability.n_user_folds` pairs of a user fold and a model.
+# - *Not checkable.* The test's level assumes that the estimator is calibrated on the user's data.
+#   Without labels nobody can know whether it is.
 #
 # ## What to do
 #
-# - INCONCLUSIVE does not mean unsuitable: it may be too few data.
+# - INCONCLUSIVE does not mean unsuitable: there may be too few data.
 # - Leave the filter at its default, `test="fitted"`, which counts the error of the fitted
-#   estimator. This page gives it the paper's estimator, whose test leaves that error out.
+#   estimator. This page uses the paper's test, which leaves that error out.
 # - Rows must be independent. Where some belong together (visits of one patient, frames of one
-#   video), give `clusters=`. Taken for independent rows, clusters of ten equal ones let unsuitable
-#   data pass several times as often as the level allows.
+#   video), give `clusters=`. Ten copies of each row, taken as independent, let unsuitable data pass
+#   several times as often as the level allows.
 
 # %% tags=["parameters"]
 datasets: list[str] = ["fmow", "rxrx1"]  # {fmow, rxrx1, civilcomments} data, the main set first
@@ -94,18 +94,18 @@ for text in notes:
 # ```{drawing} p2-filter
 # ```
 #
-# Learn, on the seller's labeled data, how likely a prediction is to be right, given how the
-# classifier's outputs look. Estimate with that the accuracy on the test data and on the user's
-# data. Then test whether the second is at most a {term}`margin` below the first.
+# On the seller's labeled data, learn how likely a prediction is to be right, given the classifier's
+# outputs. Use that to estimate the accuracy on the test data and on the user's data. Then test
+# whether the second is at most a {term}`margin` below the first.
 #
-# This chapter runs the paper's main experiment, complete, on the authors' own signals. These are
-# from FMoW-WILDS (satellite images, shifted in time and place) and RxRx1-WILDS (cell images,
-# shifted between experimental batches) {cite}`koh2021wilds`.
+# This chapter runs the paper's whole main experiment on the authors' own signals. These come from
+# FMoW-WILDS (satellite images, shifted in time and place) and RxRx1-WILDS (cell images, shifted
+# between experimental batches) {cite}`koh2021wilds`.
 #
 # ## What is tested
 #
 # The provider of a model $h$ has labeled data from the source distribution, disjoint from the
-# training set. One part, $D_\mathrm{sf}$, teaches a {term}`correctness estimator`: from a dozen
+# training set. One part, $D_\mathrm{sf}$, fits a {term}`correctness estimator`: from a dozen
 # {term}`signals <signal>` computed from the logits it estimates the probability that a prediction
 # is correct. Another part is the test set $D_\mathrm{test}$. The user brings unlabeled data $D_u$.
 #
@@ -117,8 +117,8 @@ for text in notes:
 # $$ (eq-suitable)
 #
 # where $\mathrm{acc}(D)$ is the fraction of $x \in D$ with $h(x) = y^*(x)$, the true label. Labels
-# of $D_u$ are unknown. So the estimator's means $\mu_\mathrm{test}$ and $\mu_u$ take the place of
-# the accuracies, in a test of {term}`non-inferiority`:
+# of $D_u$ are unknown. So a test of {term}`non-inferiority` puts the estimator's means
+# $\mu_\mathrm{test}$ and $\mu_u$ in place of the accuracies:
 #
 # $$
 # \begin{aligned}
@@ -137,12 +137,12 @@ for text in notes:
 #
 # and the answer is SUITABLE if a larger $T$ has a probability of at most $\alpha$ under Student's
 # distribution with Welch's degrees of freedom. Note the burden of proof: the null hypothesis says
-# "worse by more than $m$", and SUITABLE needs evidence against it. INCONCLUSIVE therefore also
-# covers user data that are fine but too few.
+# "worse by more than $m$", and SUITABLE needs evidence against it. So user data that are fine but
+# too few are INCONCLUSIVE, too.
 #
 # ## The signals
 #
-# The paper's twelve signals, for logits $z$ and $p = \mathrm{softmax}(z)$, are here those of three
+# These are the paper's twelve signals, for logits $z$ and $p = \mathrm{softmax}(z)$, of three
 # predictions among five classes: a sure one, an unsure one, and a tie.
 
 # %%
@@ -160,9 +160,9 @@ chapter.table(
 # ## One decision
 #
 # The correctness estimator is a logistic regression on standardized signals, calibrated over five
-# splits ({term}`Platt calibration` {cite}`platt1999probabilistic`). Here is a single decision from
-# start to end. Source data are cut into folds: one teaches the estimator, another is the test set.
-# The user brings one shifted fold.
+# splits ({term}`Platt calibration` {cite}`platt1999probabilistic`). Here is one decision from start
+# to finish. Source data are cut into folds: one fits the estimator, another is the test set. The
+# user brings one shifted fold.
 
 # %%
 first = load_study(main, seed=model_seeds[0])
@@ -187,8 +187,8 @@ print(f"true accuracy on test data: {source_correct[test].mean():.3f}")
 print(f"true accuracy on user data: {user_correct.mean():.3f}")
 
 # %% [markdown]
-# How would the answer change with the margin and the level? The same test for some of the user's
-# folds; move the controls.
+# How would the answer change with the margin and the level? Move the controls: they repeat the test
+# for some of the user's folds.
 
 # %%
 brought = {
@@ -218,7 +218,7 @@ interactive.show(
 # ## The folds
 #
 # The paper's Tables 2 and 3 list user folds by year, region and cell type, with the accuracy of the
-# first model on each. The authors publish them as files; ours are computed from the signals.
+# first model on each. The authors publish them; ours are computed from the signals.
 
 # %%
 published = {}
@@ -254,16 +254,16 @@ for claim, value in found.items():
 # %% [markdown]
 # ## The experiment
 #
-# Each fold in turn plays the user. The source data that remain are shuffled and cut into
-# {value}`suitability.n_folds` folds; every ordered pair of them serves as $D_\mathrm{sf}$ and
+# Each fold in turn plays the user. The remaining source data are shuffled and cut into
+# {value}`suitability.n_folds` folds. Every ordered pair of them serves as $D_\mathrm{sf}$ and
 # $D_\mathrm{test}$. {term}`In-distribution <in-distribution>` (ID) user folds are parts of the
 # source distribution. {term}`Out-of-distribution <out-of-distribution>` (OOD) ones are later years,
 # other regions, other experimental batches.
 #
 # ```{margin}
 # **How it is computed.** Each fold is fitted once, by a Newton solver that treats the five splits
-# of the calibration together. All tests of a user fold share means and variances. The p-values are
-# those of fitting each pair anew: the tests of this book compare them to $10^{-9}$.
+# of the calibration together. All tests of a user fold share means and variances. The p-values
+# equal those of fitting each pair anew: this book's tests compare them to $10^{-9}$.
 # ```
 
 # %%
@@ -285,10 +285,10 @@ chapter.values(n_experiments=len(results), n_folds=folds_used, n_all=len(everyth
 #
 # ## Table 1
 #
-# Means and standard deviations are over the models, decisions at the significance level in effect.
+# Means and standard deviations are over the models.
 #
 # - *Accuracy*: the fraction of right decisions, SUITABLE exactly where Eq. {eq}`eq-suitable` holds.
-# - *FPR*: the fraction of SUITABLE among user data that are not.
+# - *FPR*: the fraction of SUITABLE among unsuitable user data.
 # - The areas under the ROC and precision-recall curves vary the level, with $1 - p$ as the score.
 
 # %%
@@ -303,8 +303,8 @@ chapter.table(
 )
 
 # %% [markdown]
-# The number of models is small, and the standard deviations show it. The values that the authors'
-# public notebooks print are in the claims below.
+# There are few models, and the standard deviations show it. The values printed in the authors'
+# public notebooks are in the claims below.
 
 # %%
 for (dataset, kind), row in mean.iterrows():
@@ -353,12 +353,12 @@ rxrx1_cells = chapter.check_cells(
 # %% [markdown]
 # ### By the authors' own shuffles
 #
-# The notebooks set seed 32 for each kind of user folds. With it and 15 folds RxRx1's rows come out
-# to the digit. For FMoW two tables are printed. That of May 2025 has 15 folds, as the paper says.
-# How they were shuffled no notebook tells, so it is held against our range. That of December 2024
-# counts 15, 10 and 5 folds together. With its shuffles there are as many unsuitable experiments as
-# it counts, and its table comes out but for a few decisions at the border of the level. (The last
-# public notebook sets the seed once, before the folds in distribution.)
+# The notebooks set seed 32 for each kind of user folds. With it and 15 folds RxRx1's rows agree to
+# the digit. For FMoW two tables are printed. That of May 2025 has 15 folds, as the paper says. No
+# notebook tells how they were shuffled, so it is compared with our range. That of December 2024
+# pools 15, 10 and 5 folds. Its shuffles give as many unsuitable experiments as it counts, and the
+# same table but for a few decisions at the border of the level. (The last public notebook sets the
+# seed once, before the folds in distribution.)
 
 # %%
 theirs = authors_table("fmow", model_seeds, alpha) if main == "fmow" else None
@@ -395,7 +395,7 @@ chapter.settle(
 # %% [markdown]
 # ### What the paper says about this table
 #
-# Each statement is a difference with a sign that was fixed beforehand. The interval over the models
+# Each statement is a difference whose sign was fixed beforehand. The interval over the models
 # decides.
 
 # %%
@@ -430,8 +430,8 @@ chapter.settle(
 # %% [markdown]
 # ## Figure 4: where the decisions go wrong
 #
-# With an oracle for labels the fraction of SUITABLE would be a step at $-m$. A filter without
-# labels has a softer step, and the risk is on its left.
+# If labels were known, the fraction of SUITABLE would be a step at $-m$. A filter without labels
+# has a softer step, with the risk on its left.
 
 # %%
 ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
@@ -464,10 +464,10 @@ chapter.values(
 )
 
 # %% [markdown]
-# All {value}`suitability.n_partitions` shuffles of the source data make
+# The {value}`suitability.n_partitions` shuffles of the source data give
 # {value}`suitability.n_all_ood:,` experiments out of distribution. In
-# {value}`suitability.n_worse:,` of them the user data are more than three points less accurate. The
-# filter called {value}`suitability.n_worse_called_suitable` of these SUITABLE.
+# {value}`suitability.n_worse:,` of them accuracy on the user data is more than three points lower.
+# The filter calls {value}`suitability.n_worse_called_suitable` of these SUITABLE.
 
 # %%
 ranks = []
@@ -485,9 +485,8 @@ chapter.settle(
 # %% [markdown]
 # ### Other margins and levels
 #
-# A margin moves the step of Figure 4 with it. A smaller significance level moves the whole curve to
-# the right. Margins cost nothing to compare: they shift the difference of the means and leave the
-# rest of the test alone.
+# A margin moves the step of Figure 4. A smaller significance level moves the whole curve to the
+# right.
 
 # %%
 chapter.figure(
@@ -515,14 +514,14 @@ chapter.values(
 
 # %% [markdown]
 # Note what a margin does to the false positive rate: with one of {value}`suitability.widest:g` it
-# is {value}`suitability.widest_fpr:.1%` at the first of these levels. The question is then whether
-# the drop is larger than the margin, and it is asked about user data on which estimates are
-# furthest off. {value}`suitability.widest_accuracy:.1%` of the decisions are right.
+# is {value}`suitability.widest_fpr:.1%` at the first of these levels. The unsuitable data are then
+# those with the largest drops, where the estimates are furthest off. Of the decisions
+# {value}`suitability.widest_accuracy:.1%` are right.
 #
 # ## Which signals carry it
 #
-# Table 5 of the paper gives the filter only one signal at a time. Two of the twelve say the same by
-# definition. For all but extreme logits `margin_loss` is minus `logit_diff_top2`, and a logistic
+# Table 5 of the paper gives the filter one signal at a time. Two of the twelve are the same by
+# definition: for all but extreme logits `margin_loss` is minus `logit_diff_top2`, and a logistic
 # regression cannot tell them apart.
 
 # %%
@@ -586,20 +585,20 @@ chapter.settle(
 )
 
 # %% [markdown]
-# Out of distribution, by means over the models of this table, the number of single signals that
-# give more right decisions than all together is {value}`suitability.n_single_more_accurate`. The
-# number of those with a larger ROC AUC is {value}`suitability.n_single_better_area`. The best,
-# {value}`suitability.best_single`, reaches {value}`suitability.best_single_area:.3f`. All together
-# reach {value}`suitability.whole_area:.3f`. In the authors' own values, beside ours above, several
-# single signals are ahead in ROC AUC. In right decisions at one level all together and the best
-# single one are too near to each other to tell.
+# Out of distribution, in means over the models, the number of single signals that give more right
+# decisions than all twelve is {value}`suitability.n_single_more_accurate`. The number with a larger
+# ROC AUC is {value}`suitability.n_single_better_area`. The best, {value}`suitability.best_single`,
+# reaches {value}`suitability.best_single_area:.3f`; all twelve reach
+# {value}`suitability.whole_area:.3f`. In the authors' own values, beside ours above, several single
+# signals are ahead in ROC AUC. In right decisions at one level, all twelve and the best single one
+# are too close to tell apart.
 
 # %% [markdown]
 # ## What the paper leaves open
 #
-# **The experiments are not independent.** All pairs of a user fold share the same user data, so a
-# user fold on which the estimator is too optimistic produces false positives in bulk. The figure
-# shows each user fold as one point.
+# **The experiments are not independent.** All pairs of a user fold share its data, so a fold on
+# which the estimator is too optimistic produces false positives in bulk. In the figure each user
+# fold is one point.
 
 # %%
 per_fold = experiment.summarise_folds(ood, alpha)
@@ -625,20 +624,18 @@ chapter.values(
 # %% [markdown]
 # The false positives come from {value}`suitability.n_folds_with_false_positives` of
 # {value}`suitability.n_user_folds` pairs of a user fold and a model. The worst three pairs have
-# {value}`suitability.top_three_share:.0%` of the {value}`suitability.n_false_positives`. A user has
-# one data set, not an average one: the false positive rate of Table 1 is an average over users, and
-# no bound for any of them.
+# {value}`suitability.top_three_share:.0%` of the {value}`suitability.n_false_positives`. The false
+# positive rate of Table 1 is an average over users, and no bound for any one of them.
 #
-# **Whether the assumption can be checked.** The bound that the test does give (Corollary 4.4) is
-# conditional on {term}`epsilon-calibration` on the user's data, which nobody can check without
-# labels. With labels it can be seen afterwards, as [a later page](suitability_peers.py) does for
-# its filter with all labels. There the estimated accuracy of user data is off by
-# {value}`suitability_peers.z_mean:+.1f` of its standard errors in the mean, where a calibrated
-# estimator has 0. Where the error is far from that, the level of the test says little about false
-# positives.
+# **Whether the assumption can be checked.** The test's bound (Corollary 4.4) is conditional on
+# {term}`epsilon-calibration` on the user's data, which nobody can check without labels. With labels
+# it can be checked afterwards, as [a later page](suitability_peers.py) does for its filter with all
+# labels. There the estimated accuracy of user data is off by {value}`suitability_peers.z_mean:+.1f`
+# of its standard errors on average, where a calibrated estimator has 0. The further from 0, the
+# less the level says about false positives.
 #
-# **The shuffle matters.** Everything above depends on how the source data happened to be cut. The
-# `standard` profile repeats the experiment for other seeds, which shows how far the values move:
+# **The shuffle matters.** Everything above depends on how the source data happened to be cut. Other
+# seeds show how far the values move:
 
 # %%
 over_shuffles = over_models.groupby(["dataset", "kind"], sort=False)
@@ -682,10 +679,9 @@ for margin in (0.0, 0.03, 0.05):
 # 1. The estimates stay as they are and only the margin moves. Which part of the test changes?
 #
 #    :::{dropdown} Solution
-#    The numerator alone: the statistic is (drop $-$ margin) over a standard error that no margin
-#    touches. So it falls by the same amount for each point of margin, and the verdict turns a
-#    little beyond the estimated drop. What counts as suitable moves too: that is why rates of error
-#    can change in either direction.
+#    The numerator alone: the margin does not enter the standard error. So the statistic changes by
+#    the same amount for each point of margin, and the verdict turns a little beyond the estimated
+#    drop. What counts as suitable moves, too, so error rates can change in either direction.
 #    :::
 
 # %% tags=["solution"]
@@ -704,10 +700,9 @@ for margin in (0.0, 0.01, 0.02, 0.03, 0.05):
 #    with four times the points?
 #
 #    :::{dropdown} Solution
-#    A small sample mostly ends without a verdict, though nothing is wrong with the data.
-#    INCONCLUSIVE is not a sign of a drop. Without a margin the probability is the level, however
-#    many points there are. Look at the power before you collect:
-#    {py:obj}`lib.suitability.required_sample_size`.
+#    A small sample is mostly INCONCLUSIVE, though nothing is wrong with the data. Without a margin
+#    the probability is the level, however many points there are. Compute the power before you
+#    collect: {py:obj}`lib.suitability.required_sample_size`.
 #    :::
 
 # %% tags=["solution"]
@@ -723,7 +718,7 @@ for n in (100, 400, 1600):
 #
 #    :::{dropdown} Solution
 #    It delays it. The test is about the estimates, and their drop *is* within the margin: with
-#    enough data every level says so. Against a biased estimator only labels help
+#    enough data the test says SUITABLE at any level. Against a biased estimator only labels help
 #    ([the guarantee](suitability_guarantee.py)).
 #    :::
 
@@ -742,8 +737,7 @@ for alpha in (0.05, 0.001):  # true drop 0.06 and margin 0.05, but the estimates
 #
 # ## Further pages
 #
-# - [What the guarantee is worth](suitability_guarantee.py), what labels add, and what cheats can
-#   do.
+# - [What the guarantee is worth](suitability_guarantee.py), what labels add, and how to cheat.
 # - [Other estimators, and a stronger filter](suitability_peers.py).
 # - [Suitability over time](beyond/suitability_time.py), where data keep arriving.
 

@@ -1,17 +1,16 @@
 # %% [markdown]
 # # Suitability filters: what the guarantee is worth
 #
-# The filter of [the page before](suitability.py) bounds its error rate where its estimates of
-# accuracy are right on the user's data: are they?
+# The filter of [the previous page](suitability.py) bounds its error rate if its estimates of
+# accuracy are right on the user's data. Are they?
 #
-# **Answer.** Mostly not, as the estimator learned on other data and flatters the user's: of each
-# point by which the accuracy drops, the filter does not see
-# {value}`suitability_guarantee.delta_slope:.2f`.
+# **Answer.** Mostly not. The estimator learned on other data and flatters the user's: of each point
+# by which accuracy drops, the filter misses {value}`suitability_guarantee.delta_slope:.2f` points.
 #
 # **Do this.**
-# - Take labels of the user's data at random. {py:obj}`~lib.suitability.labels_for_power` says how
-#   many, {py:obj}`~lib.suitability.labels_test` what they show, exactly.
-# - Draw the rows, or have them drawn by somebody whom neither party chose.
+# - Label user rows drawn at random. {py:obj}`~lib.suitability.labels_for_power` says how many;
+#   {py:obj}`~lib.suitability.labels_test` is an exact test of them.
+# - Draw the rows yourself, or have a neutral party draw them.
 # - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
 #
 # ```{result} error-drop
@@ -22,39 +21,41 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# Each point is a user fold under one model. The larger the drop, the more points of it the filter
-# overlooks. A few labels do not correct that, unless their own error is counted.
+# Each point is a user fold under one model. The larger the drop, the more of it the filter misses.
+# A few labels correct that only if their own error is counted.
 #
 # ## What holds, and what does not
 #
 # - *Nearly by construction.* On test data the estimates are right on average: over all pairs of
-#   folds their errors cancel. The theory needs it of the one test set.
-# - *Caution.* On the user's data they are too kind in
+#   folds their errors cancel. The theory needs this of the one test set.
+# - *Caution.* On the user's data they are too high in
 #   {value}`suitability_guarantee.delta_user_positive:.0%` of the experiments.
-# - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, as the labels' own error
-#   is left out. With 100 labels the error rate is
+# - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, since the labels' own
+#   error is left out. With 100 labels the error rate is
 #   {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%.
 # - *Caution.* The filter needs honesty. With honest parties it calls
-#   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With a hold-out that
-#   teaches the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, all labels true.
+#   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With hold-out rows
+#   chosen to teach the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, though all
+#   labels are true.
 # - *Holds in part.* Too few samples explain some of the missed suitable folds. With
 #   {value}`suitability_guarantee.few` user samples the filter misses
 #   {value}`suitability_guarantee.missed_few:.0%`. With all samples it still misses
 #   {value}`suitability_guarantee.missed_all:.0%`.
-# - *Holds in part.* Multicalibration corrects groups of the source that are far off. It leaves most
-#   of the error on data that have moved.
+# - *Holds in part.* Multicalibration corrects groups of the source that are far off. On shifted
+#   data it leaves most of the error.
 #
 # ```{margin}
-# **New here:** tests that carry the error of labels or of the fit; cheats without a false label and
-# checks; sample sizes (of the paper's ablations our text has no numbers); multicalibration.
+# **New here:** tests that carry the error of labels or of the fit; cheats without a false label,
+# and checks for them; sample sizes (our text of the paper lacks its ablations' numbers);
+# multicalibration.
 # ```
 #
 # ## What to do
 #
-# - With many labels and many rows without, {py:obj}`~lib.suitability.prediction_powered_test` gains
-#   power. Its level is approximate, and it needs at least {value}`suitability_guarantee.few_errors`
-#   errors among the labels.
-# - No statistic on the rows that somebody hands in replaces drawing them.
+# - With many labels and many unlabeled rows, {py:obj}`~lib.suitability.prediction_powered_test`
+#   gains power. Its level is approximate, and it needs at least
+#   {value}`suitability_guarantee.few_errors` errors among the labels.
+# - No statistic on rows that somebody hands in replaces drawing them.
 # - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
 # %% tags=["parameters"]
@@ -123,19 +124,18 @@ for text in notes[:1]:
 # \mathrm{acc}(D) = \mu_D + \varepsilon_D .
 # $$ (eq-lemma)
 #
-# Then the difference of the accuracies is that of the means plus
-# $\varepsilon_\mathrm{t} - \varepsilon_\mathrm{u}$. (For test and user P2 writes $\varepsilon_s$
-# and $\varepsilon_t$, source and target.) So the margin for the means becomes (Corollary 4.4, a
-# {term}`margin adjustment`)
+# Then the accuracies differ by as much as the means, plus $\varepsilon_\mathrm{t} -
+# \varepsilon_\mathrm{u}$. (P2 writes $\varepsilon_s$ for test and $\varepsilon_t$ for user: source
+# and target.) So the margin for the means becomes (Corollary 4.4, a {term}`margin adjustment`)
 #
 # $$
 # m' = m + \varepsilon_\mathrm{u} - \varepsilon_\mathrm{t}
 #    = m + \Delta_\mathrm{test} - \Delta_u ,
 # $$ (eq-adjusted)
 #
-# with $\Delta$ = estimated minus true accuracy, what labels can measure (Eq. 12).
+# with $\Delta$ = estimated minus true accuracy, which labels can measure (Eq. 12).
 #
-# Experiments, filter and user data are the page before's, for one shuffle of the source.
+# Experiments, filter and user data are those of the previous page, for one shuffle of the source.
 
 # %%
 loaded = {s: load_study(main, seed=s) for s in model_seeds}
@@ -156,9 +156,9 @@ suitability_filter = suitability.SuitabilityFilter(margin, alpha, estimator=auth
 # %% [markdown]
 # ## Estimated and true accuracy
 #
-# Figure 5 of the paper takes one estimator, from one part of the source, to all other folds. It
-# then calibrates that on the labels of each target, which no user has. The calibrated means lie on
-# the diagonal, which proves nothing: the intercept of a logistic regression makes them do so.
+# Figure 5 of the paper applies one estimator, from one part of the source, to all other folds. It
+# then calibrates it on the labels of each target, which no user has. That the calibrated means lie
+# on the diagonal proves nothing: the intercept of a logistic regression puts them there.
 
 # %%
 origin = next((f for f in first.user_folds["ID"] if f[2].endswith("Europe")), None)
@@ -248,8 +248,8 @@ chapter.settle("P2-A41-", lambda: {"no-large-error": errors["wrong"].iloc[-1]}, 
 #
 # ## The guarantee in a simulation
 #
-# Here the margin is adjusted by Eq. {eq}`eq-adjusted`, in a simulation at the boundary of the null
-# hypothesis. SUITABLE should be said in at most 5% of the cases:
+# This simulation adjusts the margin by Eq. {eq}`eq-adjusted`, at the boundary of the null
+# hypothesis. At most 5% of the verdicts should be SUITABLE:
 
 # %%
 rng = np.random.default_rng(seed)
@@ -298,35 +298,35 @@ for claim, method in (("P2-C44-bounded", "exact"), ("P2-E12-plug-in", "plug-in")
 
 # %% [markdown]
 # Suppose that the estimator flatters the user's data by five points. The unadjusted filter then
-# says SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases, with the exact
-# adjustment in {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$. The
-# paper estimates it from a small labeled sample and uses the estimate as if it were exact, which
-# errs more often than the level allows (*plug-in*).
+# says SUITABLE in {value}`suitability_guarantee.flattered:.1%` of the cases; with the exact
+# adjustment it is {value}`suitability_guarantee.flattered_exact:.1%`. But nobody knows $\Delta_u$.
+# The paper estimates it from a small labeled sample and treats the estimate as exact, which errs
+# more often than the level allows (*plug-in*).
 #
 # The estimate's own uncertainty has to count. One way is a lower bound for $m'$ at half the level,
 # tested at the other half (*bound*). Another is a {term}`prediction-powered` test
-# {cite}`angelopoulos2023prediction`: it takes the labeled sample's error off the unlabeled
-# estimates, and adds up both variances.
+# {cite}`angelopoulos2023prediction`: it subtracts the labeled sample's error from the unlabeled
+# estimates, and adds both variances.
 #
-# Both see little: estimates as vague as these add little to labels. With no true drop the bound
-# finds {value}`suitability_guarantee.power_bound:.0%` of the data suitable. The prediction-powered
-# test finds {value}`suitability_guarantee.power_powered:.0%`, and the exact test of the labels
-# alone {value}`suitability_guarantee.power_labels:.0%`.
+# Both have little power: estimates as vague as these add little to labels. Without a true drop the
+# bound calls {value}`suitability_guarantee.power_bound:.0%` of the data suitable, the
+# prediction-powered test {value}`suitability_guarantee.power_powered:.0%`. The exact test of the
+# labels alone reaches {value}`suitability_guarantee.power_labels:.0%`.
 #
 # ```{margin}
-# **Few errors among the labels.** Tests that take zeros and ones for normal numbers then err more
-# often than 5%. The prediction-powered test proves little there, as it counts eight right and eight
-# wrong answers into its variance; its level is approximate. It is a test for many labels.
+# **Few errors among the labels.** Tests that treat zeros and ones as normal then err more often
+# than 5%. The prediction-powered test adds eight right and eight wrong answers to its variance, so
+# it proves little there. It is a test for many labels.
 #
-# **Between the five accuracies** of the table Welch's test and the score err a little more still.
+# **Between the five accuracies** of the table Welch's test and the score err slightly more.
 # ```
 #
-# Labels alone have an exact test. Outcomes are ordered by Farrington and Manning's score. The
-# p-value is the largest probability of an outcome as extreme, over accuracies that differ by the
-# margin. A report says SUITABLE or UNSUITABLE by labels only if this test does.
+# For labels alone there is an exact test, with outcomes ordered by Farrington and Manning's score.
+# Its p-value is the largest probability of an outcome as extreme, over accuracies that differ by
+# the margin. A report says SUITABLE or UNSUITABLE by labels only if this test does.
 #
-# Its rates of error follow by enumeration of both binomials, as do those of Welch's test and of the
-# score with normal quantiles. The table has the largest over five accuracies from 0.5 to 0.99.
+# Enumerating both binomials gives its error rates, and those of Welch's test and of the score with
+# normal quantiles. The table has the largest over five accuracies from 0.5 to 0.99.
 
 # %%
 by_enumeration = stored_table(label_errors, (2, 5, 20, 50, 400), (0.0, 0.05, 0.1), n_test=100)
@@ -346,19 +346,19 @@ chapter.values(
 )
 
 # %% [markdown]
-# The exact test errs in at most {value}`suitability_guarantee.worst_exact:.3f`. Welch's errs in up
-# to {value}`suitability_guarantee.worst_welch:.2f`, with two labels, and the score in up to
+# The exact test errs at a rate of at most {value}`suitability_guarantee.worst_exact:.3f`. Welch's
+# reaches {value}`suitability_guarantee.worst_welch:.2f`, with two labels, and the score
 # {value}`suitability_guarantee.worst_score:.2f`.
 #
 # ### The error of the fit
 #
-# Even where a logistic model is right on both populations, a *fitted* one is not calibrated: its
+# Even if a logistic model holds on both populations, a *fitted* one is not calibrated: its
 # coefficients are off by chance, and shrunk by the penalty. That is a calibration error in the
-# sense of Corollary 4.4. It is the same for all of the user's rows, so more rows do not make it
-# smaller. The paper's test leaves it out (`test="paper"`). The default, `test="fitted"`, adds that
-# variance, at coefficients at which the drop equals the margin. All levels rest on independent
-# rows, or on the clusters that it is given (`clusters=`). In a simulation correctness depends on
-# four signals by a logistic model on both populations, at the boundary:
+# sense of Corollary 4.4. All of the user's rows share it, so more rows do not make it smaller. The
+# paper's test leaves it out (`test="paper"`). The default, `test="fitted"`, adds its variance, at
+# coefficients for which the drop equals the margin. All levels assume independent rows, or given
+# clusters (`clusters=`). In a simulation at the boundary, correctness follows one logistic model of
+# four signals on both populations:
 
 # %%
 fits = stored_table(
@@ -387,14 +387,14 @@ chapter.values(
 
 # %% [markdown]
 # The paper's test errs in up to {value}`suitability_guarantee.worst_paper:.0%` of these runs, the
-# default in up to {value}`suitability_guarantee.worst_fitted:.1%`. Of the default's
-# {value}`suitability_guarantee.n_fits` intervals {value}`suitability_guarantee.fitted_above` lie
-# above the level.
+# default in up to {value}`suitability_guarantee.worst_fitted:.1%`. Of
+# {value}`suitability_guarantee.n_fits` intervals for the default's error rate
+# {value}`suitability_guarantee.fitted_above` lie above the level.
 #
 # ### A few labels of the user's data
 #
-# How many are needed {py:obj}`~lib.suitability.labels_needed` says for a wanted precision,
-# {py:obj}`~lib.suitability.labels_for_power` for a decision by labels alone. Here are a few:
+# {py:obj}`~lib.suitability.labels_needed` says how many a given precision takes,
+# {py:obj}`~lib.suitability.labels_for_power` how many a decision by labels alone. Here are a few:
 
 # %%
 with_labels = []
@@ -423,16 +423,16 @@ chapter.table(
 )
 
 # %% [markdown]
-# On these data the tests that use few labels decide *less* often right than the filter without any.
-# They pay in power, and only the bound and the exact test have a level that holds for it. The
-# plug-in's false positive rate is large with the fewest labels only. With the most it is as often
-# right as the filter: these users are rarely at the boundary, where the simulation puts them.
+# On these data tests with few labels are right *less* often than the filter without any. They pay
+# in power; only the bound and the exact test gain a valid level for it. The plug-in's false
+# positive rate is large only with the fewest labels. With the most it is right as often as the
+# filter: these users are rarely at the boundary, where the simulation puts them.
 #
 # ### No labels, no guarantee
 #
-# Remark 4.5 as a counter-example: two user populations whose logits have the same distribution. In
-# one the labels follow the softmax, in the other they are uniform. Every filter that sees no labels
-# says the same about both.
+# Remark 4.5 as a counterexample: two user populations whose logits have the same distribution. In
+# one the labels follow the softmax; in the other they are uniform. Every filter without labels says
+# the same about both.
 
 # %%
 example = impossibility_example(4000, rng)
@@ -456,10 +456,10 @@ estimates_u = suitability_filter.estimate(user_signals)
 # ## Both sides, and groups
 #
 # "Neither worse nor better by more than $m$" is a pair of one-sided tests ({term}`TOST`, A.3.1).
-# Between groups it speaks about fairness: no two groups may differ by more than $m$. All pairs have
-# to pass, and no correction is needed for that. By the estimates all pairs pass here. By the
-# labels, which stand beside, Asia and the Americas differ by about the margin: these labels are too
-# few to show more than it or equivalence. A claim of fairness needs labels.
+# Between groups it is about fairness: no two groups may differ by more than $m$. All pairs must
+# pass, which needs no correction. By the estimates all pairs pass here. By the labels beside them,
+# Asia and the Americas differ by about the margin: too few labels to show either more than that or
+# equivalence. A claim of fairness needs labels.
 
 # %%
 both_sides = suitability.equivalence_test(test_estimates, estimates_u, margin=0.05, alpha=alpha)
@@ -503,9 +503,10 @@ chapter.table(
 # ## Somebody cheats
 #
 # "Non-adversarial behavior from both model providers and users" is an assumption of the paper
-# (section 6). Somebody wants SUITABLE for data that are not. The provider hands in the hold-out
-# rows $D_\mathrm{sf}$ and the test rows $D_\mathrm{test}$, out of many labeled source rows. The
-# user hands in $D_u$. All rows are real and all labels true; the cheat is the choice alone.
+# (section 6). Suppose somebody wants a SUITABLE that the data do not deserve. From many labeled
+# source rows the provider hands in the hold-out rows $D_\mathrm{sf}$ and the test rows
+# $D_\mathrm{test}$. The user hands in $D_u$. All rows are real and all labels true; only the choice
+# cheats.
 #
 # | cheat | rows that are handed in |
 # |---|---|
@@ -517,13 +518,13 @@ chapter.table(
 # | repeated rows | a tenth of the rows, ten times each: chance looks like evidence |
 # | test, source rows mixed in | half of them the provider's test rows, or other source rows |
 #
-# The truth is about populations: whether accuracy on all of the user's fold is within the margin
-# {value}`suitability_guarantee.cheat_margin:g` of that on all source data.
+# The truth is about populations: is accuracy on the user's whole fold within the margin
+# {value}`suitability_guarantee.cheat_margin:g` of that on all source data?
 #
 # ```{margin}
-# **The margin** was chosen after a look at honest parties: at 0.05 the filter is lenient without
-# any cheat. **The intervals** of the table are over user folds alone. Folds of the same split share
-# rows, so they are a little too narrow even so.
+# **The margin** was chosen after a look at honest parties: at 0.05 the filter is lenient even
+# without cheating. **The intervals** of the table are over user folds alone. Folds of the same
+# split share rows, so these are slightly too narrow.
 # ```
 
 # %%
@@ -563,8 +564,8 @@ chapter.table(
 # %% [markdown]
 # ### What shows it
 #
-# Six checks, each at level 0.05 or with a threshold, on data sets that are not suitable. One is
-# worth something if it fires for the cheat and not in the first row.
+# Six checks, each at level 0.05 or with a threshold, run on unsuitable data. A check is useful if
+# it fires for the cheat and not in the first row.
 #
 # :::{dropdown} The six checks
 # | check | what it compares |
@@ -626,23 +627,23 @@ chapter.settle(
 )
 
 # %% [markdown]
-# A choice of rows is enough, on either side. With the user's sure rows the filter says SUITABLE in
-# {value}`suitability_guarantee.sure:.0%`. A provider who chooses hold-out and test rows alike
-# reaches {value}`suitability_guarantee.both:.0%`. The data handed in do not show it: the check
-# fires in {value}`suitability_guarantee.both_seen:.0%`. Source rows that the provider did not
-# choose show it in {value}`suitability_guarantee.both_source:.0%`. A user's moved signals tell
-# nothing. The honest ones have moved in {value}`suitability_guarantee.honest_moved:.0%` of the
-# cases, those of one who mixes source rows in only in
+# Either side can cheat by choosing rows alone. With the user's sure rows the filter says SUITABLE
+# in {value}`suitability_guarantee.sure:.0%` of the cases. A provider who chooses both hold-out and
+# test rows reaches {value}`suitability_guarantee.both:.0%`. The data handed in do not show it: the
+# check fires in {value}`suitability_guarantee.both_seen:.0%`. Source rows that the provider did not
+# choose show it in {value}`suitability_guarantee.both_source:.0%`. A user's shifted signals tell
+# nothing. Honest users' have shifted in {value}`suitability_guarantee.honest_moved:.0%` of the
+# cases, those of a user who mixes in source rows in only
 # {value}`suitability_guarantee.source_moved:.0%`.
 #
 # ## How many samples, on real data
 #
 # The paper explains false negatives: "the empirical evidence provided by $D_u$ and
-# $D_\mathrm{test}$ is insufficient" (section 5.3). If so, they have to go away with more samples.
-# Here the user brings {value}`suitability_guarantee.few` rows of a fold or more, up to all. The
-# estimator learns from 100 labeled rows or more. The test set has
-# {value}`suitability_guarantee.n_test:,`. Whether a fold is suitable is asked of all its rows, so
-# that the truth stays the same while the sample grows.
+# $D_\mathrm{test}$ is insufficient" (section 5.3). If so, they should vanish with more samples.
+# Here the user brings from {value}`suitability_guarantee.few` to all rows of a fold. The estimator
+# learns from at least 100 labeled rows. The test set has {value}`suitability_guarantee.n_test:,`.
+# Whether a fold is suitable depends on all its rows, so the truth stays the same while the sample
+# grows.
 
 # %%
 sized = pd.concat(
@@ -696,11 +697,11 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With {value}`suitability_guarantee.most_holdout:,` hold-out rows all of the user's rows miss fewer
-# suitable folds than {value}`suitability_guarantee.few` do. False positives go from
-# {value}`suitability_guarantee.fpr_few:.1%` to {value}`suitability_guarantee.fpr_all:.1%`. What is
-# left need not be the user's matter: the test rows are as many as before, and estimates that are
-# off stay off.
+# With {value}`suitability_guarantee.most_holdout:,` hold-out rows, all of the user's rows miss
+# fewer suitable folds than {value}`suitability_guarantee.few` do. False positives go from
+# {value}`suitability_guarantee.fpr_few:.1%` to {value}`suitability_guarantee.fpr_all:.1%`. The
+# user's sample need not explain the rest: the test rows are no more than before, and wrong
+# estimates stay wrong.
 #
 # ## Multicalibration: right in every group
 #
@@ -708,23 +709,22 @@ chapter.settle(
 # Where these are a subpopulation of the source, section 4.2 proposes {term}`multicalibration`
 # {cite}`hebert2018multicalibration`: estimates that are right within each of many groups, at each
 # level ({py:obj}`lib.suitability.Multicalibrator`). Groups must be known without labels. Here they
-# are FMoW's regions and years, and RxRx1's cell types (of digits the digit, which no user would
-# know).
+# are FMoW's regions and years, and RxRx1's cell types (for digits the digit itself, which no user
+# would know).
 #
 # ```{margin}
 # **A step.** While some group, or some tenth of the estimates in a group, has a mean residual above
 # two points and at least 100 rows, its estimates move by that residual. These two numbers were
-# fixed before any result was seen; *beyond 3 s.e.* was added when the others had been seen.
+# fixed before any result was seen; *beyond 3 s.e.* was added afterwards.
 # ```
 #
 # All methods have the same {value}`suitability_guarantee.calibration_rows:,` labeled source rows,
-# as far as there are as many. *Paper* fits its estimator to all of them. The others spend half on
-# the estimator and half on a correction: of nothing (*half*), of the *group means*, or of groups
-# and levels (*multicalibrated*). *Beyond 3 s.e.* corrects only residuals beyond three standard
-# errors.
+# or as many as there are. *Paper* fits its estimator to all of them. The others spend half on the
+# estimator and half on a correction: of nothing (*half*), of the *group means*, or of groups and
+# levels (*multicalibrated*). *Beyond 3 s.e.* corrects only residuals beyond three standard errors.
 #
-# All are judged on rows that neither saw. These are each group of the remaining source data (ID),
-# and each OOD user fold, whose later years and new regions are in no group.
+# All are judged on unseen rows: each group of the remaining source data (ID), and each OOD user
+# fold, whose later years and new regions are in no group.
 
 # %%
 errors = []
@@ -778,25 +778,25 @@ for d in ("fmow", "rxrx1"):
     )
 
 # %% [markdown]
-# Within its source, {value}`suitability_guarantee.main`, a group's estimated accuracy is off by
-# {value}`suitability_guarantee.main_id_paper:.1f` points in the mean with the paper's estimator.
-# With multicalibration it is {value}`suitability_guarantee.main_id_multi:.1f`, and it would be
-# {value}`suitability_guarantee.main_chance:.1f` if estimates were exact. A correction learned from
-# $n$ rows carries their chance, about $0.5/\sqrt n$: it pays where groups are off by about as much
-# or more. Out of distribution the errors are {value}`suitability_guarantee.main_ood_paper:.1f`
-# against {value}`suitability_guarantee.main_ood_multi:.1f` points. What is learned about groups of
-# the source does not carry over to data that have moved. The paper says as much: it assumes that
-# the target consists of subpopulations of the source.
+# Within the source of {value}`suitability_guarantee.main`, the paper's estimator is off by
+# {value}`suitability_guarantee.main_id_paper:.1f` points for the average group. With
+# multicalibration it is {value}`suitability_guarantee.main_id_multi:.1f`; with exact estimates it
+# would be {value}`suitability_guarantee.main_chance:.1f`. A correction learned from $n$ rows
+# carries sampling error, about $0.5/\sqrt n$: it pays where groups are off by as much or more. Out
+# of distribution the errors are {value}`suitability_guarantee.main_ood_paper:.1f` and
+# {value}`suitability_guarantee.main_ood_multi:.1f` points: what is learned about groups of the
+# source does not carry over to shifted data. The paper agrees: it assumes that the target consists
+# of subpopulations of the source.
 #
 # ## Exercises
 #
-# 1. The offset says by how much estimates overstate accuracy. How many labels fewer does it take to
+# 1. The offset says by how much estimates overstate accuracy. How many fewer labels does it take to
 #    know it half as precisely?
 #
 #    :::{dropdown} Solution
-#    A quarter of the labels is enough for twice the width: their number goes as one over the square
-#    of it. A margin of one point needs the offset to within less than that, and so thousands of
-#    labels. At that price labels alone often decide.
+#    A quarter of the labels gives twice the width, since their number goes as one over its square.
+#    A margin of one point needs the offset to within less than a point, and so thousands of labels.
+#    At that price labels alone often decide.
 #    :::
 
 # %% tags=["solution"]
@@ -810,9 +810,9 @@ for half_width in (0.04, 0.02, 0.01):
 #    margin must be used for the estimates?
 #
 #    :::{dropdown} Solution
-#    The same bias on both cancels. If user data alone are overstated, the margin for the estimates
-#    shrinks, since part of it is used up. If they are understated, it grows. So what matters is how
-#    the offset *differs*, which user data without labels do not show.
+#    The same bias on both cancels. If only the user's accuracy is overstated, the margin for the
+#    estimates shrinks; if it is understated, it grows. So what matters is how the offset *differs*,
+#    which user data without labels do not show.
 #    :::
 
 # %% tags=["solution"]
@@ -826,9 +826,9 @@ for test, user in ((0.0, 0.0), (0.02, 0.02), (0.0, 0.03), (0.0, -0.03)):
 # 3. You look at the data five times. By how much must the critical value rise above 1.645?
 #
 #    :::{dropdown} Solution
-#    Pocock's design raises it alike for all looks. O'Brien and Fleming's is strict at first and
-#    nearly 1.645 in the end, so that it costs little power. Five unplanned looks at 1.645 err more
-#    than twice as often as the level allows.
+#    Pocock's design raises it equally for all looks. O'Brien and Fleming's is strict at first and
+#    nearly 1.645 in the end, so it costs little power. Five unplanned looks at 1.645 err more than
+#    twice as often as the level allows.
 #    :::
 
 # %% tags=["solution"]

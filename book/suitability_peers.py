@@ -1,19 +1,19 @@
 # %% [markdown]
 # # Suitability filters: other estimators, and a stronger filter
 #
-# Other methods estimate accuracy without labels, too: does any of them tell suitable data from
-# unsuitable ones better than [the paper's filter](suitability.py)?
+# Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
+# unsuitable data better than [the paper's filter](suitability.py)?
 #
-# **Answer.** None is more often right at 5%, but calibrated confidence orders decisions better, and
-# so does a filter that uses the test data's labels: its ROC AUC is
+# **Answer.** Without labels none is right more often at the 5% level, but calibrated confidence
+# ranks the cases better. So does a filter that uses the test data's labels: its ROC AUC is
 # {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
 #   data.
-# - Compare with calibrated confidence (CBPE) before you trust anything cleverer.
-# - Report the error at which a decision turns, {py:obj}`~lib.suitability.tipping_point`, as [your
-#   model's report](your_model.py) does.
+# - Compare with calibrated confidence (CBPE) before you trust anything more elaborate.
+# - Report the error that would reverse a decision, {py:obj}`~lib.suitability.tipping_point`, as
+#   [your model's report](your_model.py) does.
 #
 # ```{result} methods
 # ```
@@ -24,7 +24,7 @@
 # ```
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are
-# right, and how well the p-values order them.
+# right, and how well the p-values rank suitable data before unsuitable data.
 #
 # ## What holds, and what does not
 #
@@ -32,14 +32,15 @@
 #   {value}`suitability_peers.filter_peer_accuracy:.1%`. The best of the others has
 #   {value}`suitability_peers.peer_accuracy:.1%`.
 # - *Caution.* It has the most false positives, too: {value}`suitability_peers.filter_peer_fpr:.3f`
-#   against {value}`suitability_peers.peer_fpr:.3f`. At a level at which it has as few, the lead is
+#   against {value}`suitability_peers.peer_fpr:.3f`. At a level where it has as few, the lead is
 #   small.
-# - *Caution.* It does not order the decisions best. Its ROC AUC is
+# - *Caution.* It does not rank the cases best. Its ROC AUC is
 #   {value}`suitability_peers.filter_peer_area:.3f`. That of {value}`suitability_peers.best_peer` is
 #   {value}`suitability_peers.best_peer_area:.3f`.
-# - *Can be had.* The stronger filter needs nothing more of the user.
+# - *Available.* The stronger filter needs nothing more from the user.
 # - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors in the mean. A calibrated estimator has
+#   {value}`suitability_peers.z_mean:+.1f` standard errors on average, where a calibrated estimator
+#   has
 #   0. False positives are rare because drops are large.
 #
 # ```{margin}
@@ -108,11 +109,12 @@ for text in notes[:1]:
 #
 # A filter compares two numbers, an estimate for the user's data and one for the test data, by the
 # test of Eq. {eq}`eq-welch`. Every method that estimates accuracy without labels gives such a pair.
-# So does one that knows the labels of the test data, and the paper's filter leaves these aside.
+# So does one that uses the labels of the test data, which the paper's filter ignores.
 #
 # ## The experiments again
 #
-# These are the paper's experiments, as on the first page, for one shuffle of the source data.
+# These are the experiments of [the paper's filter](suitability.py), for one shuffle of the source
+# data.
 
 # %%
 used = here or ["digits"]
@@ -125,12 +127,12 @@ first = loaded[main, model_seeds[0]]
 # ## How well each signal predicts correctness
 #
 # Tables 6 and 7 leave the filter aside and ask how well correctness is predicted *in distribution*.
-# For each signal they say how well it predicts, how well that is calibrated, and how strongly the
+# For each signal they say how well it predicts, how well calibrated that is, and how strongly the
 # signal differs between right and wrong predictions. The authors print means over three random
-# splits of the ID data, and so are held against the range of such means.
+# splits of the ID data, so these are compared with the range of such means.
 #
 # ```{margin}
-# **Binned calibration errors** are biased upwards, and the paper's are means over bins, not over
+# **Binned calibration errors** are biased upward, and the paper's are means over bins, not over
 # rows. Both are shown.
 # ```
 
@@ -214,10 +216,10 @@ chapter.settle(
 )
 
 # %% [markdown]
-# The coefficients are those of all standardized signals together. Signals that say nearly the same
-# share their weight as the penalty has it. So a negative sign of `conf_max` does not mean that
-# confidence speaks against correctness. SHAP values {cite}`lundberg2017unified` of a linear model
-# have the same limit: each signal's coefficient times its distance from the mean.
+# The coefficients are those of all standardized signals together. The penalty decides how nearly
+# equal signals share their weight. So a negative sign of `conf_max` does not mean that confidence
+# speaks against correctness. SHAP values {cite}`lundberg2017unified` of a linear model have the
+# same limit: each signal's coefficient times its distance from the mean.
 
 # %%
 sample = np.random.default_rng(seed).permutation(len(all_signals))[:2000]
@@ -232,10 +234,9 @@ chapter.figure(
 # %% [markdown]
 # ## Which estimator
 #
-# The paper's Table 8 finds that more complex estimators do not do better than logistic regression.
-# Here are all of them, with each calibration, fitted to as many rows as a user of the filter might
-# spare. The paper's own setting, with four fifths of the ID data, takes minutes and is part of the
-# `standard` profile.
+# The paper's Table 8 finds that more complex estimators do no better than logistic regression. Here
+# are all of them, with each calibration, fitted to as many rows as a user of the filter might
+# spare. The `standard` profile adds the paper's own setting, with four fifths of the ID data.
 
 # %%
 rows_used = min(estimator_rows, len(all_signals) - len(all_signals) // 5)
@@ -302,16 +303,17 @@ chapter.settle(
 )
 
 # %% [markdown]
-# With Platt's method logistic regression predicts {value}`suitability_peers.logistic_accuracy:.1%`
-# of the correctness right. The best of the seven is {value}`suitability_peers.best_estimator` with
-# {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score of the seven is
-# {value}`suitability_peers.best_brier:.4f`. That of logistic regression is
+# With Platt's method logistic regression predicts correctness right in
+# {value}`suitability_peers.logistic_accuracy:.1%` of the cases. The best of the seven,
+# {value}`suitability_peers.best_estimator`, reaches
+# {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score is
+# {value}`suitability_peers.best_brier:.4f`; that of logistic regression is
 # {value}`suitability_peers.logistic_brier:.4f`.
 #
 # ### A signal of your own
 #
-# Anything that can be computed for a single prediction may be a signal. One decorated function
-# makes it one; its further arguments are what the caller has to bring:
+# Anything computed for a single prediction can be a signal. Decorate one function; its further
+# arguments are what the caller must supply:
 #
 # ```python
 # import numpy as np
@@ -324,10 +326,9 @@ chapter.settle(
 #     return -sctd(np.vstack([labels, logits.argmax(axis=1)]))
 # ```
 #
-# Then call
-# `lib.suitability.signals(logits, extra=["training_disagreement"], checkpoint_logits=checkpoints)`.
-# Here it is in use: a small network on digits, whose fifteen checkpoints disagree most where the
-# network is wrong.
+# Then call `lib.suitability.signals(logits, extra=["training_disagreement"],
+# checkpoint_logits=checkpoints)`. Here it is in use, on a small network for digits, whose fifteen
+# checkpoints disagree most where the network is wrong.
 
 # %%
 own_signal = checkpoint_example(seed)
@@ -341,8 +342,8 @@ chapter.table(
 # %% [markdown]
 # ## Models trained otherwise
 #
-# The authors also publish the signals of models that were trained for invariance (IRM) and for the
-# worst group (groupDRO), one of each.
+# The authors also publish the signals of one model trained for invariance (IRM) and one trained for
+# the worst group (groupDRO).
 
 # %%
 if real and algorithms:
@@ -372,13 +373,13 @@ else:
 # %% [markdown]
 # ## Against other methods
 #
-# The paper knows no baselines. There are methods that estimate accuracy without labels, and each
-# becomes a filter by one of three rules:
+# The paper has no baselines. But other methods estimate accuracy without labels, and each becomes a
+# filter by one of three rules:
 #
 # - *test*: SUITABLE if its estimate for the user's data is at least that for the test data, by a
 #   Welch test of what it averages;
-# - *estimated*: SUITABLE if the plain numbers say so;
-# - *known*: SUITABLE if it reaches the known accuracy of the test data.
+# - *estimated*: SUITABLE if the two estimates say so, without a test;
+# - *known*: SUITABLE if its estimate reaches the known accuracy of the test data.
 #
 # {term}`ATC` is average thresholded confidence {cite}`garg2022leveraging`, {term}`DoC` the
 # difference of confidences {cite}`guillory2021predicting`. {term}`CBPE` is the isotonically
@@ -428,30 +429,30 @@ chapter.values(
 )
 
 # %% [markdown]
-# By the first rule {value}`suitability_peers.best_peer` has the largest ROC AUC. What holds, at the
-# top of the page, is by this rule, too.
+# By the first rule {value}`suitability_peers.best_peer` has the largest ROC AUC. The top of the
+# page uses this rule, too.
 #
 # ## A stronger filter
 #
 # Definition 3.1 compares with the accuracy *on the test data*. Their labels are known, but the
-# paper's decision leaves them aside and estimates that number. Two filters do not:
+# paper's decision ignores them and estimates that number. Two filters use them:
 #
 # - *Known reference*: the paper's estimator. The user's mean estimate is compared with the mean of
 #   the estimated and the known test accuracy. The errors of these two references are independent
-#   and equally large, so their mean has half the variance. That the user's labels vary by chance is
-#   part of the variance, too, which it is not of Welch's.
+#   and equally large, so their mean has half the variance. The variance includes the chance
+#   variation of the user's labels, which Welch's leaves out.
 # - *All labels*: one logistic regression on all labeled source data, the test data included,
 #   compared with the known test accuracy. (Section 4.2 of the paper asks for separate data because
 #   the test accuracy is estimated there.)
 #
-# Neither needs more of the user. The signals are chosen by source data alone. Each domain (a
-# region, a span of years, a cell type) in turn is taken out of *all* source data and plays the
-# user. The set with the largest ROC AUC wins. Thirteen sets compete: all signals, and each alone.
+# Neither needs more from the user. Source data alone choose the signals. Each domain (a region, a
+# span of years, a cell type) in turn is removed from *all* source data and plays the user. The set
+# with the largest ROC AUC wins. Thirteen sets compete: all signals, and each alone.
 #
 # ```{margin}
 # **This rule of choice** was fixed before any out-of-distribution result of these filters was seen.
-# The authors' Table 5 and the other methods' results, which do contain out-of-distribution data,
-# were known by then.
+# The authors' Table 5 and the other methods' results, which are out of distribution, were known by
+# then.
 # ```
 
 # %%
@@ -577,23 +578,24 @@ else:
     chapter.not_run(["P2-B-follow-up"], "FMoW is not the main data set of this run")
 
 # %% [markdown]
-# Known labels help most in ordering the decisions. On {value}`suitability.main`, out of
-# distribution, the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter. It
-# is {value}`suitability_peers.known_area:.4f` with the known reference, and
-# {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions goes from
-# {value}`suitability_peers.paper_accuracy:.1%` to {value}`suitability_peers.all_accuracy:.1%`. All
-# labels do not make the filter bold: its false positive rate is
-# {value}`suitability_peers.all_fpr:.3f`.
+# Known labels help most in ranking the cases. On {value}`suitability.main`, out of distribution,
+# the ROC AUC is {value}`suitability_peers.paper_area:.4f` for the paper's filter. It is
+# {value}`suitability_peers.known_area:.4f` with the known reference, and
+# {value}`suitability_peers.all_area:.4f` with all labels. The fraction of right decisions rises
+# from {value}`suitability_peers.paper_accuracy:.1%` to {value}`suitability_peers.all_accuracy:.1%`.
+# With all labels the false positive rate is {value}`suitability_peers.all_fpr:.3f`.
 #
-# All this is of one shuffle, which flatters all labels. Over {value}`suitability_peers.n_shuffles`
-# shuffles the median of that ROC AUC is {value}`suitability_peers.shuffles_median:.4f`. It lies
-# between {value}`suitability_peers.shuffles_lowest:.4f` and
+# All this is for one shuffle, which flatters the filter with all labels. Over
+# {value}`suitability_peers.n_shuffles` shuffles the median of that ROC AUC is
+# {value}`suitability_peers.shuffles_median:.4f`. It lies between
+# {value}`suitability_peers.shuffles_lowest:.4f` and
 # {value}`suitability_peers.shuffles_highest:.4f`.
 #
-# The test is as valid as its assumption, and on these data that fails. In units of its standard
-# error the estimated user accuracy (all labels) is off by {value}`suitability_peers.z_mean:+.1f` in
-# the mean, instead of 0. The standard deviation is {value}`suitability_peers.z_sd:.1f`, instead of
-# 1. False positives are rare because drops are large, not because the level holds.
+# The test is only as valid as its assumption, which fails on these data. In units of its standard
+# error the estimated user accuracy (all labels) is off by {value}`suitability_peers.z_mean:+.1f` on
+# average, instead of 0. The standard deviation, 1 in theory, is
+# {value}`suitability_peers.z_sd:.1f`. False positives are rare because drops are large, not because
+# the level holds.
 #
 # ## Is *my* model suitable?
 #
@@ -606,9 +608,9 @@ else:
 # An NPZ file has `holdout_logits`, `test_logits`, `user_logits`, and `_labels` of each. A CSV file
 # has `part`, `label`, `logit_0` and so on.
 #
-# `user_labels` hold the few that are known, and -1 elsewhere. How a PyTorch model's logits become
-# such a file is shown in ten lines in `lib/report/examples`. Without a file, the report is on an
-# example: digits, with a blurred user.
+# `user_labels` holds the few known labels, and -1 elsewhere. Ten lines in `lib/report/examples`
+# write a PyTorch model's logits to such a file. Without a file, the report is on an example:
+# digits, blurred for the user.
 
 # %%
 given = read_predictions(predictions) if predictions else suitability_example(seed)
@@ -653,7 +655,7 @@ for text in report.warnings:
 #
 #    :::{dropdown} Solution
 #    Three of four: the number goes as the square of the standard deviation. But a small spread is
-#    no merit. Estimates that hardly tell right from wrong have the smallest, and hide most of a
+#    no merit: estimates that hardly tell right from wrong have the smallest, and hide most of a
 #    drop. No number of points cures a bias.
 #    :::
 
@@ -665,14 +667,14 @@ for sd in (0.1, 0.2, 0.4):
     print(f"standard deviation {sd:g}: {found.n_user:,} user points")
 
 # %% [markdown]
-# 2. An estimator says 0.75 of every point, another nearly knows which are right. Which one has the
-#    smaller calibration error, and which one would you use?
+# 2. One estimator says 0.75 for every point; another nearly knows which are right. Which has the
+#    smaller calibration error, and which would you use?
 #
 #    :::{dropdown} Solution
-#    The constant is perfectly calibrated on data like these, and useless: it says 0.75 of any user
-#    data, and hides the whole drop. The other one shows four fifths of it, if right and wrong still
-#    look alike there. What the test needs is calibration on the *user's* data, which calibration on
-#    the source does not promise.
+#    The constant is perfectly calibrated on data like these, and useless: it says 0.75 for any user
+#    data, and hides the whole drop. The other shows four fifths of it, if right and wrong
+#    predictions still look the same there. The test needs calibration on the *user's* data, which
+#    calibration on the source does not promise.
 #    :::
 
 # %% tags=["solution"]
@@ -689,9 +691,9 @@ for name, estimate in (("constant", constant), ("nearly an oracle", oracle)):
 # 3. A filter says SUITABLE. How wrong may its estimates be before that verdict would turn?
 #
 #    :::{dropdown} Solution
-#    The tipping point is the bias of the user's estimates, beyond that of the test data's, at which
-#    the test no longer rejects. It is what the estimated drop and its sampling error leave of the
-#    margin. Compare it with the offsets that labels have shown on other data.
+#    The tipping point is the bias of the user's estimates, beyond that on test data, at which the
+#    test no longer rejects. It is what the estimated drop and its sampling error leave of the
+#    margin. Compare it with the offsets that labels showed on other data.
 #    :::
 
 # %% tags=["solution"]

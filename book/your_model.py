@@ -4,8 +4,8 @@
 # Is your classifier any good, can its confidence be trusted, when should it answer, may it be used
 # on other data, and what does it give away?
 #
-# **Answer.** One command reads a file of what it said. Of the example on this page it answers
-# {value}`your_model.questions` questions, each with a verdict and its numbers.
+# **Answer.** One command tells, from a file of its predictions. For the example on this page it
+# answers {value}`your_model.questions` questions, each with a verdict and its numbers.
 #
 # **Do this.**
 #
@@ -18,9 +18,9 @@
 # ```{result} verdicts
 # ```
 #
-# Neither the model nor its data are needed. A question is answered if what it needs is in the file;
-# else the report says what to add. What follows from each verdict is in
-# [the table below](#what-to-do). `companion-report --example --out report.html` makes the example.
+# Neither the model nor its data are needed. Where the file lacks what a question needs, the report
+# says what to add. [The table below](#what-to-do) says what follows from a verdict.
+# `companion-report --example --out report.html` makes the example.
 
 # %% tags=["parameters"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example
@@ -73,20 +73,20 @@ else:
 # Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
 #
 # - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
-#   logits or percentages. Or one probability or logit of the second class. Or a prediction, alone
-#   or with its confidence. Several models may stand side by side.
+#   logits or percentages. Or one probability or logit, of the second class. Or a prediction, with
+#   or without its confidence. Several models may stand side by side.
 # - *Labels*: words, numbers from 0 or 1, or one-hot.
 # - *Part*: a column `split` or `part` says `val`, `test` or `production`; without one all rows are
 #   test data.
 # - *Groups of rows*: a column such as `patient_id` makes intervals count patients, not rows.
 #
-# The first lines of a report say what was taken for what. If two readings are possible the report
-# stops and shows both, with their accuracy: `--map label=class,probabilities=P(*)` says which.
-# Nothing that would have to be unpickled is read.
+# A report begins with how the file was read. If two readings are possible, it stops and shows both,
+# with their accuracy: `--map label=class,probabilities=P(*)` says which. Pickled data are never
+# read.
 #
-# The report's own format has room for everything. An NPZ file holds arrays, a CSV file one row per
-# example. There `part` also says `holdout`, `user`, `member` or `nonmember`, and cells that a part
-# has no use for are empty. Leave out what you do not have.
+# The report's own format has room for everything: arrays in an NPZ file, or one row per example in
+# a CSV file. There `part` may also be `holdout`, `user`, `member` or `nonmember`, and cells that a
+# part does not use stay empty. Leave out what you do not have.
 
 # %%
 chapter.table(
@@ -97,10 +97,10 @@ chapter.table(
 )
 
 # %% [markdown]
-# Labeled data that the model was not trained on are one set to you. Divide it at random, half
-# and half: *test* rows say how good the model is, *holdout* rows teach the estimate that the
-# suitability test rests on. (For a threshold alone no holdout is needed: in a file of its own all
-# labeled rows may be `test`.) In a CSV file for these two analyses a row of each part might be
+# Divide at random, half and half, the labeled data that the model was not trained on. *Test* rows
+# say how good the model is; *holdout* rows fit the estimator behind the suitability test. (A
+# threshold alone needs no holdout: in a file of its own all labeled rows may be `test`.) In a CSV
+# file for these two analyses a row of each part might be
 #
 # ```text
 # part,logit_0,logit_1,logit_2,label
@@ -109,11 +109,11 @@ chapter.table(
 # user,0.9,0.8,-1.2,
 # ```
 #
-# `lib/report/examples/tables.py` divides a labeled file so, and adds one of the user's. If you have
-# two labeled files, call the one that you trust most `test`.
+# `lib/report/examples/tables.py` divides a labeled file this way, and adds a file of the user's. If
+# you have two labeled files, call the one that you trust more `test`.
 #
-# Of probabilities the logarithms are taken, and the report says so. Only signals that look at the
-# height of logits, such as their mean, then say less.
+# Probabilities are replaced by their logarithms, and the report says so. Only signals that depend
+# on the level of the logits, such as their mean, then say less.
 
 # %%
 chapter.table(
@@ -123,21 +123,20 @@ chapter.table(
 )
 
 # %% [markdown]
-# - *User* rows are from where the model might be used. If only some test or user rows have labels,
+# - *User* rows come from where the model might be used. If only some test or user rows have labels,
 #   these must be drawn at random.
 # - *Groups* are what you want to compare, such as clinics or languages. The accuracy of each is
-#   shown, with intervals that hold all together.
+#   shown, with intervals that hold jointly.
 # - *Features* are what abstaining and being right depend on: inputs, embeddings, a confidence. If
-#   your model abstains by a coin whose bias you know, give the propensities.
+#   your model abstains at random with known probabilities, give these propensities.
 # - Where the model abstained, its logits may be unknown (NaN, or empty cells). Then nothing shows
-#   what it abstained by, and without propensities there are bounds only. Labels of such rows are
-#   never used for the estimates; if they are there for all rows they decide, and the estimate
-#   stands beneath.
+#   why it abstained, and without propensities there are only bounds. The estimates never use labels
+#   of such rows. If all rows have labels, the labels decide, and the estimate stands beneath.
 # - *Membership scores* are your attack's: the log probability of the true class will do. Members
-#   and non-members must be drawn alike. Take one pool of points, and let a fair coin decide for
-#   each whether it is trained on; the attack must not see the coins. A training set and a hold-out
-#   set from elsewhere, or from another year, differ even if nothing was learned. No bound on this
-#   page holds for them.
+#   and non-members must be drawn alike. From one pool of points, let a fair coin decide whether
+#   each is trained on; the attack must not see the coins. A training set and a hold-out set from
+#   elsewhere, or from another year, differ even if nothing was learned. No bound on this page holds
+#   for them.
 #
 # ## What this file allows
 
@@ -165,25 +164,25 @@ if out:
     chapter.note(f"Files written to {Path(out).resolve()}: {len(files)}.")
 
 # %% [markdown]
-# Of {value}`your_model.analyses` analyses {value}`your_model.done` are done.
+# It allows {value}`your_model.done` of {value}`your_model.analyses` analyses.
 #
 # ## What to do
 #
 # 1. Take the file that you have, or [write one](#how-to-write-the-file). `--check` says how it is
 #    read, and which analyses it allows.
-# 2. Choose the margin and the target before you look. If some user rows have labels, choose too
-#    whether labels or estimates shall decide, and write it down: whoever takes the kinder of two
-#    tests errs more often than either. Labels assume less. Suitability and a threshold each err
-#    with probability $\alpha$ at most, also from the same rows; halve $\alpha$ if both are to hold.
-# 3. Read the bound before the estimate, and the assumption that stands below each.
-# 4. What would decide the rest is in the table [What to collect next](#what-to-collect-next).
+# 2. Choose the margin and the target before you look. If some user rows have labels, decide whether
+#    labels or estimates count, and write it down: the kinder of two tests errs more often than
+#    either. Labels assume less. Suitability and a threshold each err with probability at most
+#    $\alpha$, even on the same rows; halve $\alpha$ if both are to hold.
+# 3. Read the bound before the estimate, and the assumption below each.
+# 4. The table [What to collect next](#what-to-collect-next) says what would decide the rest.
 #
-# What no column says are options: `--margin`, the acceptable drop, `--target`, the accuracy to
-# reach by abstaining, and `--audit-design`, how membership scores came about. This page is such a
-# report as a notebook, with them as parameters:
-# `papermill book/your_model.py report.ipynb -p predictions my.npz`.
+# Options say what no column can: `--margin`, the acceptable drop, `--target`, the accuracy to reach
+# by abstaining, and `--audit-design`, how the membership scores were obtained. This page is such a
+# report as a notebook, with the options as parameters: `papermill book/your_model.py report.ipynb
+# -p predictions my.npz`.
 #
-# How a verdict on suitability begins says what to do:
+# The first words of a verdict on suitability say what to do:
 #
 # | it begins | since | do this |
 # |---|---|---|
@@ -193,19 +192,18 @@ if out:
 # | INCONCLUSIVE | it is not shown | collect the rows that the next steps name, or label some |
 # | UNSUITABLE by the labeled user rows | labels show too large a drop | do not use it there |
 #
-# Where user and test rows have labels, these decide, and a verdict says so: *by the labeled user
-# rows*. What the estimates alone would say stands beneath.
+# Where user and test rows have labels, these decide, and the verdict says so: *by the labeled user
+# rows*. The estimates' own verdict stands beneath.
 #
-# A threshold for abstaining holds for new data like the *test* rows, whichever of the scores the
-# verdict names: its level allows for that choice. For the user's data it needs labeled user rows
-# in the place of the test rows, in a file of its own. To promise a target of
-# {value}`your_model.target:.0%` at all takes {value}`your_model.fewest` labeled rows if every
-# answer is right (the four scores share the error), and more if some are wrong.
+# A threshold for abstaining holds for new data like the *test* rows. Its level allows for the
+# choice among the four scores. For the user's data, put labeled user rows in place of the test
+# rows, in a file of its own. To promise a target of {value}`your_model.target:.0%` takes
+# {value}`your_model.fewest` labeled rows if every answer is right, and more if some are wrong.
 #
 # ## Accuracy and calibration
 #
-# Is the model better than always answering the commonest class, also class by class? Is it as often
-# right as it is sure?
+# Is the model better than always answering the most common class, also class by class? Is it right
+# as often as it is sure?
 
 # %%
 report.show(chapter, found, "quality")
@@ -214,11 +212,11 @@ report.show(chapter, found, "quality")
 # ## Selective classification
 #
 # How accurate is the model, and how much more so if it answers only where it is sure? A coverage
-# that is chosen because it reaches the target on these rows misses it on others about half of the
-# time. So the verdict states the largest coverage at which the target is *guaranteed*
-# ({py:obj}`lib.selective.guaranteed_threshold`), which is smaller, and the plug-in beside it. The
-# chapters on [the interplay of privacy and abstention](interplay.py) and on
-# [the accuracy-normalized score](normalized_score.py) say what the numbers mean.
+# chosen because it reaches the target on these rows misses it on others about half of the time. So
+# the verdict states the largest coverage at which the target is *guaranteed*
+# ({py:obj}`lib.selective.guaranteed_threshold`), and beside it the larger plug-in. The chapters on
+# [the interplay of privacy and abstention](interplay.py) and on [the accuracy-normalized
+# score](normalized_score.py) say what the numbers mean.
 
 # %%
 report.show(chapter, found, "selective")
@@ -226,9 +224,9 @@ report.show(chapter, found, "selective")
 # %% [markdown]
 # ## Suitability
 #
-# May the model be used on the user's data, of which few labels or none are known? The decision
-# comes from [the suitability filter](suitability.py). Its intervals have the level
-# $1 - 2\alpha$, so that each end is a bound at the level $1 - \alpha$.
+# May the model be used on the user's data, which have few labels or none? [The suitability
+# filter](suitability.py) decides. Its intervals have the level $1 - 2\alpha$, so each limit is a
+# bound at the level $1 - \alpha$.
 
 # %%
 report.show(chapter, found, "suitability")
@@ -237,18 +235,18 @@ report.show(chapter, found, "suitability")
 # ## Privacy
 #
 # How much privacy does the attack leave? Which lower bound on $\epsilon$ holds depends on how the
-# scores came about, and `audit_design` has to say that beforehand:
+# scores were obtained, and `audit_design` must say that beforehand:
 #
-# - `one run`: all scores come from one training, and a fair coin of its own decided for every point
-#   whether it was a member. The surest points are guessed, as many in as out, at five numbers fixed
-#   beforehand (1% to 30% of the points). The bound counts the right ones and pays for trying five.
-#   Where the numbers of members and non-members fit no fair coins, it is not used.
-# - `independent`: every score comes from a training of its own, and members were decided at random.
-#   The largest of the bounds at all thresholds counts, each at a level that pays for that choice.
+# - `one run`: all scores come from one training run, and a fair coin decided for every point
+#   whether it was a member. The attack guesses only its surest points, as many in as out, at five
+#   fractions fixed beforehand (1% to 30% of the points). The bound counts right guesses and pays
+#   for trying five. Where the numbers of members and non-members fit no fair coins, it is not used.
+# - `independent`: every score comes from a training run of its own, with members drawn at random.
+#   The largest of the bounds at all thresholds counts, at a level that pays for that choice.
 #
-# The verdict takes the bound of that design and no other, and states its condition. The other rows
-# of the table stand beside their own conditions. The best of all thresholds is biased:
-# [the audit chapter](audit.py) shows by how much.
+# The verdict uses the bound of that design alone, and states its condition. Each other row of the
+# table has its own. The best of all thresholds is biased: [the audit chapter](audit.py) shows by
+# how much.
 
 # %%
 report.show(chapter, found, "audit")
@@ -256,20 +254,20 @@ report.show(chapter, found, "audit")
 # %% [markdown]
 # ## If it had to answer always
 #
-# The answers of a model that abstains where it is unsure look better than the model is. The
-# [doubly robust estimate](counterfactual.py) says how accurate it would be without abstaining, if
-# it could have answered everywhere. A model that answers above a threshold of its own confidence
-# never does below: nothing is known there, and no estimate is given, but bounds. So abstention is
-# first held against every acceptance score and feature in the file. If none separates it, the
-# scores are among the covariates, and a table says how the bounds widen where abstention depends on
-# more than these. Labels of abstained rows, where the file has them, decide.
+# A model that abstains where it is unsure looks better than it is. The [doubly robust
+# estimate](counterfactual.py) says how accurate it would be without abstaining, if it could have
+# answered anywhere. A model that answers above a threshold of its confidence never answers below:
+# nothing is known there, so the report gives bounds, no estimate. It therefore first compares
+# abstention with every acceptance score and feature in the file. If none separates it, the scores
+# join the covariates, and a table says how the bounds widen if abstention depends on more than
+# these. Labels of abstained rows, if given, decide.
 
 # %%
 report.show(chapter, found, "counterfactual")
 
 # %% [markdown]
-# Do its intervals hold the truth where abstention *is* drawn? In simulated files of 500 rows it is,
-# with unknown propensities from 0.1 to 0.9. They fall with the model's confidence, jump at a
+# Do its intervals cover the truth where abstention *is* random? In simulated files of 500 rows it
+# is, with unknown propensities from 0.1 to 0.9. They fall with the model's confidence, jump at a
 # confidence, or follow a feature.
 
 # %%
@@ -290,17 +288,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# Coverage is {value}`your_model.least_drawn_coverage:.2f` or more. Forests assume least of what
-# abstention depends on, and are the default; in designs as simple as these
-# `-p learner linear` makes intervals narrower, by a factor of
-# {value}`your_model.forest_wider:.1f` at least. Its propensities are calibrated by isotonic
-# regression where they are no logistic curve.
+# Coverage is {value}`your_model.least_drawn_coverage:.2f` or more. Forests are the default, as they
+# assume least about abstention. In designs as simple as these `-p learner linear` makes intervals
+# narrower, by a factor of at least {value}`your_model.forest_wider:.1f`. Isotonic regression
+# calibrates its propensities where they follow no logistic curve.
 
 # %% [markdown]
 # ## Against a competitor
 #
-# Which of the two would be right more often, if both had to answer always? The difference is
-# estimated as the accuracy above, from the same rows.
+# Which of the two would be right more often, if both always had to answer? The difference is
+# estimated like the accuracy above, from the same rows.
 
 # %%
 report.show(chapter, found, "comparison")
@@ -308,9 +305,8 @@ report.show(chapter, found, "comparison")
 # %% [markdown]
 # ## What to collect next
 #
-# What would decide the questions that this file leaves open, as far as a calculation can tell.
-# Numbers of rows take the rates and variances seen here for the true ones, so they are orders of
-# magnitude.
+# This is what would decide the questions that the file leaves open, as far as a calculation can
+# tell. Numbers of rows assume the rates and variances seen here: they are orders of magnitude.
 
 # %%
 chapter.table(found.next_steps, "next_steps", "What more data would tell", aside=True)
@@ -325,14 +321,14 @@ Markdown(f"```python\n{report.example_source('pytorch')}```")
 
 # %% [markdown]
 # From scikit-learn, with a simple membership attack. It trains the model itself, on half of a pool
-# that coins choose: the hold-out set will not do for non-members, since no coin divided the two.
+# chosen by coins. The hold-out set cannot serve as non-members, since no coin divided the two.
 
 # %%
 Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 
 # %% [markdown]
-# These are files in `lib/report/examples/` that the tests run; `hugging_face.py` there does the
-# same for Hugging Face, and `tables.py` for labeled tables.
+# Both are files in `lib/report/examples/`, run by the tests. `hugging_face.py` there does the same
+# for Hugging Face, `tables.py` for labeled tables.
 #
 # ## Exercises
 #
@@ -340,9 +336,9 @@ Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 #    of 85% take?
 #
 #    :::{dropdown} Solution
-#    More than 400: the bound must exclude 85% with 95% certainty, and pays for the choice among
-#    many thresholds. Then everything can be answered at once. That no threshold is found where rows
-#    are too few is no verdict on the model.
+#    More than 400: the bound must exclude 85% with 95% confidence, and pays for the choice among
+#    many thresholds. From then on everything can be answered. If too few rows yield no threshold,
+#    that is no verdict on the model.
 #    :::
 
 # %% tags=["solution"]
@@ -356,14 +352,14 @@ for n in (100, 400, 1600):
     print(f"{n:>6,} rows: answered {found.coverage or 0:.0%}")
 
 # %% [markdown]
-# 2. Your file has membership scores of one training, and the attack is right in three of four. What
-#    do more points show?
+# 2. Your file has membership scores of one training run, and three of four guesses are right. What
+#    would more points show?
 #
 #    :::{dropdown} Solution
-#    At that rate the bound climbs to its log-odds, $\log 3 \approx 1.1$, and never beyond: more
-#    points only make it sure. A claim of $\epsilon = 1$ is refuted if the bound exceeds it, and
-#    fair coins decided who was a member. A Bayesian bound above 1 is no refutation, nor is the best
-#    of many thresholds, unless the level pays for the choice.
+#    The bound climbs to the log-odds of that rate, $\log 3 \approx 1.1$, and never beyond. A claim
+#    of $\epsilon = 1$ is refuted if the bound exceeds 1 and fair coins decided who was a member. A
+#    Bayesian bound above 1 refutes nothing, nor does the best of many thresholds, unless the level
+#    pays for the choice.
 #    :::
 
 # %% tags=["solution"]
@@ -373,14 +369,14 @@ for n in (200, 1000, 10_000):
     print(f"{n:>6,} points: at least {one_run_epsilon(n * 3 // 4, n, n, 1e-5):.2f}")
 
 # %% [markdown]
-# 3. `audit_design` says whether trials are independent or points of one training. Is the bound for
-#    one training much lower, at the same rate of right guesses?
+# 3. `audit_design` says whether trials are independent or points of one training run. Is the bound
+#    for one run much lower, at the same rate of right guesses?
 #
 #    :::{dropdown} Solution
-#    Not here: the bound for one training counts all right guesses together, the other one splits
-#    its error between two rates. What differs is when each holds. The bound for one training needs
-#    secret fair coins that decided who is a member. The other one needs independent training runs,
-#    which a file of one model never has.
+#    Not here: the bound for one run counts all right guesses together, while the other splits its
+#    error between two rates. They differ in when they hold. The bound for one run needs secret fair
+#    coins that decided who is a member. The other needs independent training runs, which a file of
+#    one model never has.
 #    :::
 
 # %% tags=["solution"]
@@ -394,10 +390,11 @@ print(f"1,000 points of one training: at least {one_run_epsilon(750, 1000, 1000,
 # %% [markdown]
 # ## Summary
 #
-# - One file, {value}`your_model.analyses` analyses, each of which runs if its columns are there and
+# - One file, {value}`your_model.analyses` analyses: each runs if its columns are there, and
 #   otherwise says what it lacks.
-# - Every bound on this page has one assumption that no file can prove, written below it. Labeled
-#   rows are drawn at random, coins decide members, or abstention depends on the features alone.
+# - Every bound on this page rests on one assumption that no file can prove, written below it.
+#   Labeled rows are drawn at random, coins decide members, or abstention depends on the features
+#   alone.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=3))

@@ -4,39 +4,39 @@
 # A team tries three learning rates, publishes the best model, and states the $\epsilon$ of a single
 # training run. What does an honest search cost, when all three runs read the private data?
 #
-# **Answer.** All trials count: whoever claims the smallest budget and leaves the search out can
-# prove no less than $\epsilon = $ {value}`choosing.really:.2f`. Counting them costs little accuracy
-# as long as the list is short.
+# **Answer.** Every trial counts. A team that claims $\epsilon = $ {value}`choosing.strictest:g` but
+# ignores its search can prove only {value}`choosing.really:.2f`. Counting the trials costs little
+# accuracy as long as the list is short.
 #
-# **Do this.** Choose on public or on simulated data if you can: it costs nothing. Otherwise write
+# **Do this.** Choose on public or simulated data if you can: that costs nothing. Otherwise write
 # the list of settings down first, and count every trial (`releases` of
-# {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do) draw the number of
-# trials.
+# {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do), draw the number of
+# trials at random.
 #
 # ```{result} accuracy
 # ```
 #
-# Four teams have the same budget; each point is the mean accuracy of what a team releases. Only the
-# team that does not count spends more than it claims.
+# Four teams have the same budget; each point is the mean accuracy of the models that a team
+# releases. Only the team that does not count spends more than it claims.
 #
 # ## What holds, and what does not
 #
-# - *Caution.* An $\epsilon$ that leaves the search out says too little. A claim of
+# - *Caution.* An $\epsilon$ that leaves the search out is too small. A claim of
 #   {value}`choosing.mildest:g` becomes {value}`choosing.really_mild:.2f` once the search is
 #   counted.
 # - *Holds.* Where the list is short, counting every trial changes the accuracy by only
 #   {value}`choosing.every_strict:+.3f` at the smallest budget (standard error
 #   {value}`choosing.every_strict_se:.3f`).
-# - *Caution.* On this list no search at all is better: the middle rate is ahead of counting
-#   (table). We made the list, so its middle is no blind guess.
-# - *Holds.* A random number of trials pays for long lists. Sixty-four trials cost
+# - *Caution.* On this list no search at all is better: the middle rate beats counting (table). We
+#   made the list, so its middle is no blind guess.
+# - *Holds.* A random number of trials pays for long lists. Sixty-four trials on average cost
 #   {value}`choosing.random_64:.2f` instead of {value}`choosing.counted_64:.2f`.
 #
 # ## What to do
 #
-# - For a long list draw the number of trials ({py:obj}`lib.privacy.draw_trials`) and do not tell
-#   it.
-# - Find the noise of such a search by {py:obj}`~lib.privacy.selection_noise_multiplier`.
+# - For a long list draw the number of trials ({py:obj}`lib.privacy.draw_trials`) and keep it
+#   secret.
+# - Find the noise for such a search with {py:obj}`~lib.privacy.selection_noise_multiplier`.
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -101,26 +101,26 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # %% [markdown]
 # ## The idea
 #
-# Counting each trial is safe and dear. If instead the *number* of trials is drawn at random and
-# kept secret, the price grows with the logarithm of its mean {cite}`papernot2022hyperparameter`.
-# The papers do not say how they chose their learning rates, and count no trials. The other chapters
-# of this book choose theirs on validation points and do not count either. This page says what that
-# leaves out.
+# Counting each trial is safe but expensive. If instead the *number* of trials is drawn at random
+# and kept secret, the price grows with the logarithm of its mean
+# {cite}`papernot2022hyperparameter`. The papers do not say how they chose their learning rates, and
+# count no trials. The other chapters of this book choose theirs on validation points and do not
+# count either. This page says what that leaves out.
 #
 # ## What a search costs
 #
 # Let one trial have the Rényi divergences $\rho_\alpha$, whatever learning rate it draws. The
 # number of trials $K$ is drawn from a truncated negative binomial distribution with mean $\mu$,
-# shape $\eta$ (1 is geometric, 0 logarithmic) and stopping probability $\gamma$. Released is the
-# model with the best score on public points. The search then has
+# shape $\eta$ (1 is geometric, 0 logarithmic) and stopping probability $\gamma$. The model with the
+# best score on public points is released. The search then has
 #
 # $$
 # \rho'_\alpha = \rho_\alpha + (1 + \eta) \min_\beta \Bigl\{ \Bigl(1 - \frac{1}{\beta}\Bigr)
 #   \rho_\beta + \frac{1}{\beta} \log\frac{1}{\gamma} \Bigr\} + \frac{\log \mu}{\alpha - 1} .
 # $$ (eq-search)
 #
-# $K$ must stay secret: who knows that there were many trials knows more than is proven. In the
-# figure each trial spends the smallest of the budgets.
+# $K$ must stay secret: knowing that there were many trials reveals more than the proof allows. In
+# the figure each trial spends the smallest of the budgets.
 
 # %%
 table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
@@ -147,17 +147,15 @@ chapter.values(
 # Take trials that spend $\epsilon = $ {value}`choosing.least:g` each. Eight of them cost
 # {value}`choosing.counted_8:.2f` if all are counted. If their number is logarithmic with mean
 # eight, they cost {value}`choosing.random_8:.2f`. With a mean of sixty-four it is
-# {value}`choosing.random_64:.2f` in place of {value}`choosing.counted_64:.2f`.
+# {value}`choosing.random_64:.2f` instead of {value}`choosing.counted_64:.2f`.
 #
-# A random number pays for long lists of settings. For two or three settings counting costs less,
-# and it tries them all. A logarithmic number is far below its mean half of the time, and far above
-# it now and then.
+# For two or three settings counting costs less, and it tries them all. A logarithmic number is far
+# below its mean half of the time, and far above it now and then.
 #
 # ## What it costs in accuracy
 #
-# Four teams have the same budget. One does not count its trials; one takes the middle rate of the
-# list and searches nothing. One counts every trial, and one draws their number. Each search is made
-# anew several times, with other noise.
+# Of the four teams, one does not count its trials, and one takes the middle rate without a search.
+# One counts every trial, and one draws their number. Each search is repeated with new noise.
 
 # %%
 found = studies.run_choosing(settings)
@@ -211,18 +209,15 @@ chapter.values(
 )
 
 # %% [markdown]
-# The team that claims $\epsilon = $ {value}`choosing.strictest:g` and does not count can prove no
-# less than {value}`choosing.really:.2f`. At $\epsilon = $ {value}`choosing.mildest:g` it can prove
-# {value}`choosing.really_mild:.2f`. Counting every trial changes the accuracy by
-# {value}`choosing.every_strict:+.3f` at the smallest budget. A search of one trial takes any rate:
-# the random search has the largest spread, and in the recorded run the lowest accuracy at every
-# budget. Yet for its list of five it needs less noise than counting.
+# A search of one trial takes any rate: the random search has the largest spread, and in the
+# recorded run the lowest accuracy at every budget. Yet for its list of five it needs less noise
+# than counting.
 #
 # ## Clipping norm and batch
 #
-# A learning rate is not all there is to choose. Below, every pair of clipping norm and batch is
-# trained with several learning rates at $\epsilon = $ {value}`choosing.strictest:g`, and sees as
-# many examples. The table has the best validation accuracy of each.
+# There is more to choose than a learning rate. Below, every pair of clipping norm and batch size is
+# trained with several learning rates at $\epsilon = $ {value}`choosing.strictest:g`, on the same
+# number of examples. The table has the best validation accuracy of each.
 
 # %%
 data, network = all_points(used, tuned_model, hidden=hidden, activation=activation, seed=seed)
@@ -246,28 +241,28 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # %% [markdown]
 # A clipping norm of {value}`choosing.pair_norm:g` with batches of {value}`choosing.pair_batch` is
 # best. It reaches {value}`choosing.pair_best:.3f`, the worst pair {value}`choosing.pair_worst:.3f`.
-# With the best partners of each, the batch moves the accuracy by {value}`choosing.by_batch:.3f` and
-# the norm by {value}`choosing.by_norm:.3f`. That is hardly more than two training runs of one pair
-# differ, and there is one for each pair and rate, at one budget. In the recorded run the largest
-# norm is ahead with each batch; [P1's experiments](../interplay.py) have a small one. Where nearly
-# every gradient is clipped, a smaller norm with a larger rate is the same training. None of these
-# trials is counted either.
+# With the best partner of each, the batch size moves the accuracy by {value}`choosing.by_batch:.3f`
+# and the norm by {value}`choosing.by_norm:.3f`. Two runs of one pair may differ by nearly as much,
+# and each pair and rate has only one run, at one budget. In the recorded run the largest norm leads
+# at each batch size; [P1's experiments](../interplay.py) have a small one. Where nearly every
+# gradient is clipped, a smaller norm with a larger rate is the same training. None of these trials
+# is counted either.
 #
 # ## What this page leaves out
 #
-# - Scores are taken on validation points that count as public. Private ones need a score with noise
-#   of its own, counted in every trial.
-# - Methods and architectures were chosen as well, by people, over years. No accountant counts that.
+# - The validation points for the scores count as public. Private ones need a score with noise of
+#   its own, counted in every trial.
+# - People chose methods and architectures, too, over years. No accountant counts that.
 #
 # ## Exercises
 #
-# 1. Try ten settings, or a hundred. What does it cost to count each trial, and what to draw their
+# 1. Try ten settings, or a hundred. What does counting each trial cost, and what does drawing their
 #    number at random?
 #
 #    :::{dropdown} Solution
-#    Counted trials add up like steps of one long training. If their number is drawn, kept secret,
-#    and only the best is told, a larger mean costs little more. Here drawing is cheaper already at
-#    three trials. Where a trial spends less, as on this page, it is so from four on.
+#    Counted trials add up like steps of one long training run. If their number is drawn and kept
+#    secret, and only the best is released, a larger mean costs little more. Here drawing is cheaper
+#    from three trials on. Where a trial spends less, as on this page, it is cheaper from four on.
 #    :::
 
 # %% tags=["solution"]
@@ -280,13 +275,13 @@ for trials in (3, 10, 30, 100):
     print(f"{trials:>3} trials: {counted:.1f} if each counts, {drawn:.1f} if their number is drawn")
 
 # %% [markdown]
-# 2. The proof asks for a random number of trials with mean ten. How often will a search try only a
-#    single setting?
+# 2. The proof asks for a random number of trials with mean ten. How often will a search try only
+#    one setting?
 #
 #    :::{dropdown} Solution
 #    In about a quarter of the searches. The distribution has a long tail on the other side: some
-#    searches are at least three times as long. That is the price in luck. A fixed number would
-#    spoil the proof, and so does one that is told.
+#    searches are at least three times as long. A fixed number would break the proof, and so would
+#    one that is revealed.
 #    :::
 
 # %% tags=["solution"]
@@ -299,12 +294,12 @@ for least in (1, 2, 10, 30):
     print(f"at least {least}: {np.mean(drawn >= least):.0%}")
 
 # %% [markdown]
-# 3. Each trial trains eight times as long, and again. Does the search's surcharge grow as fast as
-#    the training's cost?
+# 3. Each trial trains eight times as long, and then eight times again. Does the search's surcharge
+#    grow as fast as the cost of training?
 #
 #    :::{dropdown} Solution
-#    About as fast, and not faster: at each size the search costs between one and a half times and
-#    twice the training. A search over long trials is expensive because they are.
+#    About as fast: at each size the search costs one and a half times to twice as much as the
+#    training. A search over long trials is expensive because the trials are.
 #    :::
 
 # %% tags=["solution"]
@@ -323,9 +318,8 @@ for steps in (125, 1000, 8000):
 #
 # ## Summary
 #
-# An honest $\epsilon$ counts the trials that were thrown away as well. For short lists that costs
-# little accuracy; for long ones a secret, random number of trials is cheaper. The tables say what
-# it costs not to search at all.
+# An honest $\epsilon$ also counts the trials that were thrown away. For short lists that costs
+# little accuracy; for long ones a secret, random number of trials is cheaper.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,41 +1,38 @@
 # %% [markdown]
 # # What is proven, and what attacks reach
 #
-# "$\epsilon = 8$" is one number about one corner: attacks that hardly ever raise a false alarm. A
-# training's accountant proves far more: how near do attacks come to all of it?
+# "$\epsilon = 8$" limits one kind of attack: those that hardly ever raise a false alarm. The
+# accountant proves a limit for every false alarm rate. How close do attacks come to that curve?
 #
-# **Answer.** It depends on what is private: where labels were memorized, an attack finds
-# {value}`curves.label_tpr:.0%` of the records, and no difference from the proven curve can be told.
-# Such labels have nothing but their noise. Examples keep a distance, but that says nothing of a
-# better attack.
+# **Answer.** It depends on what is private. On memorized labels an attack cannot be told from the
+# proven curve: only noise protects them. On examples the best attack stays well short of it and
+# finds {value}`curves.found_tpr:.0%` of the members. A better attack may find more.
 #
-# **Do this.** Publish the ledger, and $\mu$ beside $\epsilon$. Hold an audit's scores against [the
-# whole curve](#what-to-do). Audit the labels as well where they are what is private.
+# **Do this.** Publish the privacy ledger, not only $\epsilon$. Compare an audit's scores with [the
+# whole curve](#what-to-do). If labels are what is private, audit them, too.
 #
 # ```{result} curves
 # ```
 #
-# A colored curve is what an attack has reached. One that lay *significantly* in the gray would
+# The proof keeps all attacks out of the gray. A colored curve *significantly* inside it would
 # refute the proof, the training or the audit.
 #
 # ## What holds, and what does not
 #
 # - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
-#   that hold for all of them together. These are settings of [all pages that train
-#   privately](#all-private-models), not the three above alone.
+#   that hold jointly. The attacks cover [all pages that train privately](#all-private-models), not
+#   only the three settings above.
 # - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
-#   question.
-# - Over all rates no difference between what this attack found and the proven curve can be told.
-#   Its lower limit, from {value}`curves.label_models:,d` training runs, is
-#   {value}`curves.label_low:.0%`.
-# - *Examples keep a distance.* At $\epsilon = $ {value}`curves.epsilon:g` a fraction of
+#   question, except by chance. This one found {value}`curves.label_tpr:.0%`.
+# - Over all rates it cannot be told from the proven curve. Its lower limit, from
+#   {value}`curves.label_models:,d` training runs, is {value}`curves.label_low:.0%`.
+# - *Attacks on examples stay short.* At $\epsilon = $ {value}`curves.epsilon:g`,
 #   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
 #   {value}`curves.found_tpr:.0%`.
-# - *Open.* Is that the attack's weakness or the proof's? In the hard case
-#   ($\epsilon = $ {value}`curves.hard_epsilon:.2g`) a fraction of {value}`curves.hard_proven:.0%`
-#   may be found. The attack found {value}`curves.hard_tpr:.0%`. These trials are too few to tell
-#   whether the proof is tight.
+# - *Open.* Is that the attack's weakness or the proof's? In the hard case ($\epsilon = $
+#   {value}`curves.hard_epsilon:.2g`), {value}`curves.hard_proven:.0%` may be found. The attack
+#   found {value}`curves.hard_tpr:.0%`. These trials are too few to tell whether the proof is tight.
 #
 # ## What to do
 #
@@ -114,8 +111,8 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 # %% [markdown]
 # ## The idea: from a ledger to a curve
 #
-# An attack has a false positive rate $x$ (others taken for members) and a false negative rate
-# (members that are missed). If a training is $(\epsilon, \delta)$-private,
+# An attack has a false positive rate $x$ (non-members taken for members) and a false negative rate
+# (members missed). If training is $(\epsilon, \delta)$-private,
 #
 # $$
 # \mathrm{FNR} \ge \max\bigl\{1 - \delta - e^{\epsilon} x ,\;
@@ -124,12 +121,12 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 #
 # two lines {cite}`wasserman2010statistical`. But the {term}`privacy loss distribution` of the
 # training's ledger proves a $\delta$ for *each* $\epsilon$. The largest of all these lines is the
-# {term}`trade-off function` $f(x)$ {cite}`dong2022gaussian`. No attack of any kind has a smaller
-# FNR, whichever of the two data sets it takes for granted until shown otherwise.
+# {term}`trade-off function` $f(x)$ {cite}`dong2022gaussian`. No attack has a smaller FNR, whichever
+# of the two data sets is its null hypothesis.
 #
 # One number says most of it: the $\mu$ of the closest Gaussian whose curve {eq}`eq-gaussian` lies
-# below. Then the training protects everybody at least as well as one Gaussian mechanism with that
-# $\mu$ {cite}`gomez2025gaussian`, but for an event of probability $\delta$.
+# below. Training then protects everybody at least as well as one Gaussian mechanism with that $\mu$
+# {cite}`gomez2025gaussian`, except in an event of probability $\delta$.
 
 # %% tags=["lesson"]
 ledger = PrivacyLedger((SampledGaussian(sample_rate=0.01, noise_multiplier=1.0, steps=1000),))
@@ -139,12 +136,12 @@ proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
 # %% [markdown]
 # ## Three training runs, three attacks
 #
-# - *Examples.* The audited training of [the page before](../audit_trainings.py), under P3's
+# - *Examples.* The training runs audited in [another chapter](../audit_trainings.py), under P3's
 #   attacks.
-# - *A hard case.* A record with a feature of its own, in which nothing but noise hides it.
-# - *Labels.* Here records are public and labels go through randomized response. Each of
-#   many models has one record whose label is one of two wrong ones, by a coin. The attack compares
-#   the final model's logits for both.
+# - *A hard case.* A record with a feature of its own, where only noise hides it.
+# - *Labels.* Here records are public and labels go through randomized response. In each of many
+#   models a coin gives one record one of two wrong labels. The attack compares the final model's
+#   logits for both.
 
 # %%
 data, network = audited_problem(
@@ -283,9 +280,9 @@ chapter.values(
 # %% [markdown]
 # ## Why the whole curve
 #
-# A claim can be refuted wherever its curve is, not only at its $\epsilon$. Errors that are frequent
-# are known well; those of the corner, at small $\delta$, are rare. Simulated audits
-# of {value}`curves.models:,d` models of Gaussian mechanisms with too little noise show it:
+# A claim can be refuted anywhere along its curve, not only at its $\epsilon$. Frequent errors are
+# known well; those of the corner, at small $\delta$, are rare. Simulated audits of
+# {value}`curves.models:,d` models of Gaussian mechanisms with too little noise show the difference:
 
 # %%
 power = stored_table(
@@ -312,17 +309,17 @@ chapter.values(
 )
 
 # %% [markdown]
-# Let $\epsilon$ be {value}`curves.most:g` times what is claimed. The curve shows it in
+# Let $\epsilon$ be {value}`curves.most:g` times the claim. The curve reveals it in
 # {value}`curves.noticed:.0%` of the audits, the union bound on $\epsilon$ in
 # {value}`curves.noticed_pair:.0%`. A true claim is refuted in {value}`curves.accused:.0%`. The
-# Gaussian bound of [audited training runs](../audit_trainings.py) rests on a hypothesis. Here
-# nothing is assumed: the curve is the one that the accountant proves.
+# Gaussian bound of [audited training runs](../audit_trainings.py) rests on a hypothesis. This test
+# assumes nothing: its curve is the one that the accountant proves.
 #
 # ### Which Gaussian is the closest
 #
-# The curve of many small steps is nearly Gaussian, but not in its corners, and there no finite
-# $\mu$ is of use: what happens with probability $10^{-15}$ would decide. So an event of probability
-# $\delta$ is left out, as in $(\epsilon, \delta)$ itself: $\mu$ is the smallest with
+# The curve of many small steps is nearly Gaussian, but not in its corners. There no finite $\mu$ is
+# useful: events of probability $10^{-15}$ would decide. So an event of probability $\delta$ is left
+# out, as in $(\epsilon, \delta)$ itself: $\mu$ is the smallest with
 #
 # $$
 # \delta(\epsilon) \le \delta + (1 - \delta)\, \delta_\mu(\epsilon) \quad
@@ -330,8 +327,8 @@ chapter.values(
 # $$ (eq-closest-gaussian)
 #
 # where $\delta_\mu(\epsilon)$ is the Gaussian mechanism's. For the examples it is
-# {value}`curves.mu:.2f`. The Gaussian that has the accountant's $\epsilon$ at $\delta$ has
-# {value}`curves.mu_same:.2f`, and is right at that one point alone.
+# {value}`curves.mu:.2f`. The Gaussian that matches the accountant's $\epsilon$ at $\delta$ has
+# {value}`curves.mu_same:.2f`, and is right only at that one point.
 
 # %%
 chapter.table(
@@ -347,16 +344,16 @@ chapter.table(
 # (all-private-models)=
 # ### Private models of all pages in one picture
 #
-# Each page that trains privately has ledgers, and here is what one or some of them prove. Attacks
-# on real data are blue. Where there are none, the book's engine trains small models by the *same*
-# mechanism (sampling rate, noise, number of steps). Nothing but noise hides a record in their data.
-# They are orange, {value}`curves.private_models:,d` of them in each part of the figure (of the hard
-# case, those above). They could refute a proof, so few of them a gross fault alone; what an attack
-# would find in that page's data they do not say. This attack knows the mechanism and sees the
-# weights up to {value}`curves.private_looks` times in a training; the proof allows it to see them
-# at all steps. The pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train as the
-# experiments or the {doc}`search </beyond/choosing>` does. Of {value}`curves.mechanisms` mechanisms
-# PATE alone has no attack here.
+# Each page that trains privately has ledgers; here is what some of them prove. Attacks on real data
+# are blue. Where there are none, the book's engine trains small models by the *same* mechanism
+# (sampling rate, noise, number of steps), on data where only noise hides a record. They are orange,
+# {value}`curves.private_models:,d` of them in each part of the figure (for the hard case, those
+# above). So few can expose only a gross fault, and they do not say what an attack would find in
+# that page's data. This attack knows the mechanism and sees the weights up to
+# {value}`curves.private_looks` times in a run; the proof allows it to see them at all steps. The
+# pages {doc}`gap </beyond/gap>` and {doc}`promise </beyond/promise>` train like the experiments or
+# the {doc}`search </beyond/choosing>`. Of {value}`curves.mechanisms` mechanisms only PATE has no
+# attack here.
 
 # %%
 chapter.figure(
@@ -381,38 +378,38 @@ chapter.table(
 )
 
 # %% [markdown]
-# A true proof is refuted with probability {value}`curves.allowed:.0%` at most, by any of the
-# attacks: each one's limits hold at the level {value}`curves.each_level:.2%` (Bonferroni). The
-# labels of ALIBI and AGIBI have one record with a coin in each training run, as those above have.
-# The many canaries in a training run of [their page](../canaries.py) are no independent trials. Nor
-# are those of PATE, whose ensembles are too dear for one trial each. Its curve is sure before
-# anything is asked, of {value}`curves.pate_queries:,d` questions.
+# The probability that any of the attacks refutes a true proof is at most
+# {value}`curves.allowed:.0%`: each one's limits hold at the level {value}`curves.each_level:.2%`
+# (Bonferroni). For the labels of ALIBI and AGIBI each training run has one record with a coin, as
+# above. The many canaries in one run on [their page](../canaries.py) are not independent trials.
+# Nor are those of PATE, whose ensembles are too expensive for one trial each. Its curve, for
+# {value}`curves.pate_queries:,d` queries, holds before anything is asked.
 #
 # ### What another auditor offers
 #
-# jax_privacy {cite}`jaxprivacy2025` audits scores as well. Its published test values hold for this
-# book's functions, where they compute the same (`tests/audit/test_jax_privacy.py`):
+# jax_privacy {cite}`jaxprivacy2025` also audits scores. This book's functions reproduce its
+# published test values where both compute the same (`tests/audit/test_jax_privacy.py`):
 #
 # - *Largest TPR at a fixed FPR, largest accuracy*: {py:obj}`lib.audit.attack_curve`, with limits.
 # - *A threshold from one division of the trials, or the median over many*:
 #   {py:obj}`lib.audit.held_out_lower_bound`, with `splits`.
 # - *All thresholds on the frontier*, with Bonferroni's correction for their number:
-#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds. Its bound is smaller for it, on
-#   the same scores. But the scores decide which are on the frontier, and to pay for these alone
-#   does not keep the level. A test simulates mechanisms where such a bound is above the truth more
-#   often than it says.
+#   {py:obj}`lib.audit.union_lower_bound` pays for all thresholds. So its bound is smaller on the
+#   same scores. But the scores decide which thresholds are on the frontier, and paying for these
+#   alone does not keep the level. A test simulates mechanisms where such a bound exceeds the truth
+#   more often than it says.
 # - *One run*, also for Gaussian curves: {py:obj}`lib.audit.one_run_epsilon`.
-# - *Quantiles of a bootstrap, estimates from raw counts*: not offered. A test counts how often they
-#   are above the truth, and it is far more often than they say. Their authors call them no bounds.
+# - *Quantiles of a bootstrap, estimates from raw counts*: not offered. A test finds that they
+#   exceed the truth far more often than they say. Their authors do not call them bounds.
 #
 # The median pays for itself: each division may fail half as often
 # {cite}`meinshausen2009pvalues`. The *best* of several divisions would not hold.
 #
 # ### What this page leaves out
 #
-# - Proofs are for the mechanism in exact arithmetic, see [Security](../security.md).
-# - One record of one person. For several, look at {py:obj}`lib.privacy.group_guarantee`.
-# - Limits for all thresholds together are wide. Fix a few on other trials, and `fixed=True`.
+# - Proofs are for the mechanism in exact arithmetic: see [Security](../security.md).
+# - Each person has one record. For several, see {py:obj}`lib.privacy.group_guarantee`.
+# - Limits for all thresholds together are wide. Fix a few on other trials, and set `fixed=True`.
 #
 # ## Exercises
 #
@@ -431,12 +428,12 @@ for epsilon in (4.0, 2.0, 1.0, 0.5):
     print(f"label epsilon {epsilon:g}: right in at most {rate_of_epsilon(epsilon):.0%}")
 
 # %% [markdown]
-# 2. Halve the noise of a training, and halve it again. Does $\mu$ double each time?
+# 2. Halve the noise of a training run, and halve it again. Does $\mu$ double each time?
 #
 #    :::{dropdown} Solution
 #    It more than doubles. With much noise the random batches hide who took part; with little noise
-#    the steps that a record is in stand out, and that protection fades. An attack may find members
-#    accordingly, here at a false positive rate of 10%.
+#    the steps that a record is in stand out, and that protection fades. The output says what an
+#    attack may then find, at a false positive rate of 10%.
 #    :::
 
 # %% tags=["solution"]
@@ -448,12 +445,12 @@ for sigma in (0.5, 1.0, 2.0):
 
 # %% [markdown]
 # 3. The curve of $\mu = 1$ looks mild in the middle. How many members does an attack find if it may
-#    err in one of a hundred others?
+#    accuse one in a hundred non-members?
 #
 #    :::{dropdown} Solution
 #    About one in eleven, nine times as many as a coin would. At $\mu = 2$ it is more than a third.
-#    That the attack is right in two of three guesses at the middle of the curve says little about
-#    this corner, which is where an attacker works.
+#    Two right guesses in three at the middle of the curve say little about this corner, where an
+#    attacker works.
 #    :::
 
 # %% tags=["solution"]
@@ -473,8 +470,8 @@ for mu in (0.5, 1.0, 2.0):
 #
 # A ledger proves a curve, not a pair; its closest Gaussian has one number, $\mu = $
 # {value}`curves.mu:.2f` here. Against the whole curve an audit notices errors that it misses at one
-# $\epsilon$. None of the book's proofs should be refuted by an attack, and {value}`curves.refuted`
-# of {value}`curves.attacks` are.
+# $\epsilon$. No attack should refute one of the book's proofs, and {value}`curves.refuted` of
+# {value}`curves.attacks` do.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,44 +1,44 @@
 # %% [markdown]
 # # The gap to the bound, taken apart
 #
-# A radiologist keeps the scans that she is sure of, and some of those turn out wrong. Was she sure
-# where she should not have been, or is the report that judges her wrong?
+# A radiologist reads only the scans that she is sure of, and some readings turn out wrong. Was she
+# sure where she should not have been, or are the labels that judge her wrong?
 #
-# **Answer.** Noise in the labels looks like bad ranking: at the smallest budget it alone makes a
-# gap of {value}`gap.noise:.3f`, since no order can foresee a flipped label. The split needs to know
-# how often each label is right. Taken at their word, labels blame the model.
+# **Answer.** Noise in the labels looks like bad ranking. At the smallest budget it alone opens a
+# gap of {value}`gap.noise:.3f` to the best possible curve: no ranking can foresee a flipped label.
+# To tell noise from ranking one must know how often each label is right.
 #
-# **Do this.** Have some points labeled twice before you improve a score: where people disagree,
-# the gap is noise. Give {py:obj}`lib.selective.gap_decomposition` what you know.
-# [More](#what-to-do).
+# **Do this.** Have some points labeled twice before you improve a score: where people disagree, the
+# gap is noise. {py:obj}`lib.selective.gap_decomposition` computes the split. [More](#what-to-do).
 #
 # ```{result} terms
 # ```
 #
-# A bar splits the gap between the bound and what a model reaches into its terms.
+# Each bar splits the gap between the best possible curve and the model's. With noisy labels
+# (hatched) most of it is noise.
 #
 # ## What holds, and what does not
 #
-# - *Holds.* Noise adds to the gap without any change of the order. Clean labels make the gap
+# - *Holds.* Noise adds to the gap without changing the ranking. With clean labels the gap is
 #   {value}`gap.gap_strict:.3f` at the same budget.
-# - *Holds.* The order's part is {value}`gap.kept:.3f` of what it was; by flips it is $1 - \rho -
-#   \rho/(K-1)$ times, exactly.
-# - *Holds.* Privacy hurts twice. The gap grows by {value}`gap.growth:.3f`. Of this the worse order
-#   makes {value}`gap.by_order:.3f`, and more errors in the old order the rest.
+# - *Holds.* Label flips shrink the ranking term to {value}`gap.kept:.3f` of what it was: to $1 -
+#   \rho - \rho/(K-1)$, exactly.
+# - *Holds.* Privacy hurts twice. Of the gap's growth by {value}`gap.growth:.3f` a worse ranking
+#   makes {value}`gap.by_order:.3f`, and more errors in the old ranking the rest.
 # - *Holds.* Calibration errors and the gap are different things. Scaling brings the calibration
 #   error under noisy labels from {value}`gap.noisy_ece:.3f` to {value}`gap.noisy_scaled:.3f`. The
 #   calibration term of the gap is {value}`gap.noisy_calibration:.4f`.
-# - *Caution.* With labels taken at their word all noise counts as ranking, and a better score is
-#   asked for that nobody can build.
+# - *Caution.* If labels are taken as true, all noise counts as bad ranking, and the remedy would be
+#   a score that nobody can build.
 #
 # ## What to do
 #
-# - Compare models of unequal accuracy by NAURC ({py:obj}`lib.selective.risk_areas`), not the gap,
-#   where labels can be trusted.
-# - With noisy labels compare ranking and calibration alone. Noise counts in NAURC, too: with the
+# - If labels can be trusted, compare models of unequal accuracy by NAURC
+#   ({py:obj}`lib.selective.risk_areas`), not by the gap.
+# - With noisy labels compare only ranking and calibration. Noise counts in NAURC, too: with the
 #   flipped labels it puts our models in the opposite order
 #   ([table](#does-the-answer-depend-on-the-loss)).
-# - Do not recalibrate to answer better. Recalibrate to state probabilities.
+# - Recalibrate to state probabilities, not to choose better what to answer.
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -106,11 +106,11 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # %% [markdown]
 # ## The idea
 #
-# Suppose one knows, for each point, the probability that its label will agree with the prediction.
-# Sorted by it, points are in the best order that anything can have. What is left between that order
-# and the bound is noise in the labels; what lies between that order and the one in use is ranking.
-# Labels that are flipped on purpose make that probability known. The same split says whether
-# privacy makes a model worse at knowing what it does not know.
+# Suppose one knows, for each point, the probability that its label agrees with the prediction.
+# Sorting by it gives the best possible ranking. What is left between that ranking and the bound is
+# noise in the labels; what lies between that ranking and the one in use is the model's fault.
+# Flipping labels on purpose makes that probability known. The same split says whether privacy makes
+# a model worse at knowing what it does not know.
 #
 # ## Four terms
 #
@@ -128,18 +128,18 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 # \end{aligned}
 # $$ (eq-gap-terms)
 #
-# Terms cancel in pairs, so this holds whatever $q$ and $r$ are. Noise and ranking are never
-# negative: no order has a larger $A(q; \cdot)$ than that by $q$, and no curve that ends in
-# $\bar q$ rises above the bound. The last term is 0 on average, up to $1/n$.
+# Terms cancel in pairs, so this holds for any $q$ and $r$. Noise and ranking are never negative: no
+# order has a larger $A(q; \cdot)$ than that by $q$, and no curve that ends in $\bar q$ rises above
+# the bound. The last term is 0 on average, up to $1/n$.
 #
-# This has two consequences. If labels are free of noise, then $q_i$ is 0 or 1, sorting by it
-# reaches the bound, and *all* of the gap is order. A weak model lowers the bound and leaves no gap
-# by that alone. And a recalibration that increases strictly keeps the order. Its term is exactly 0,
-# however much better the probabilities become.
+# This has two consequences. Without label noise $q_i$ is 0 or 1, sorting by it reaches the bound,
+# and *all* of the gap is ranking. A weak model lowers the bound, which alone leaves no gap. And a
+# strictly increasing recalibration keeps the order. Its term is exactly 0, however much better the
+# probabilities become.
 #
 # ## What is known of the labels
 #
-# The models are P1's plain family, trained on clean labels and judged twice: by clean labels and by
+# The models are P1's plain ones, trained on clean labels and judged twice: by clean labels and by
 # noisy ones. A noisy label is replaced with probability $\rho$ by one of the $K - 1$ others. Then
 # $q_i = 1 - \rho$ where the clean label agrees with the prediction, and $\rho / (K - 1)$ elsewhere.
 # The score is the largest softmax probability, recalibrated by temperature scaling
@@ -213,32 +213,32 @@ chapter.values(
 # %% [markdown]
 # ## Does privacy hurt ranking or calibration?
 #
-# Judged by clean labels, the gap is {value}`gap.gap_free:.3f` without privacy. At
-# $\epsilon = $ {value}`gap.strict:g` it is {value}`gap.gap_strict:.3f`. It is all order, yet it may
-# grow for two reasons: there are more errors to put in order, or they are put in a worse one. The
-# second shows in {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random
-# order at the same accuracy. It is {value}`gap.naurc_free:.3f` without privacy and
-# {value}`gap.naurc_strict:.3f` with it.
+# Judged by clean labels, the gap is {value}`gap.gap_free:.3f` without privacy. At $\epsilon = $
+# {value}`gap.strict:g` it is {value}`gap.gap_strict:.3f`. It is all ranking, yet it may grow for
+# two reasons: there are more errors to rank, or they are ranked worse. The second shows in
+# {term}`NAURC` {cite}`cattelan2024fix`, the gap as a fraction of that of a random order at the same
+# accuracy. It is {value}`gap.naurc_free:.3f` without privacy and {value}`gap.naurc_strict:.3f` with
+# it.
 #
 # The gap grows by {value}`gap.growth:.3f` (standard error over training runs
-# {value}`gap.growth_se:.3f`). More errors in the old order make {value}`gap.by_errors:+.3f`, and
-# then their worse order {value}`gap.by_order:+.3f`.
+# {value}`gap.growth_se:.3f`). More errors in the old ranking add {value}`gap.by_errors:+.3f`, and a
+# worse ranking of them {value}`gap.by_order:+.3f`.
 #
 # The expected calibration error is {value}`gap.ece_free:.3f` without privacy and
 # {value}`gap.ece_strict:.3f` at the smallest budget. Temperature scaling makes it
 # {value}`gap.scaled_strict:.3f`. The calibration term of the gap is
-# {value}`gap.calibration_strict:.4f`, as a temperature hardly moves the order. Calibration that
-# private training has spoiled misleads whoever reads the probabilities; which points are answered
-# at a given coverage depends on the order alone.
+# {value}`gap.calibration_strict:.4f`, since a temperature hardly changes the order. Poor
+# calibration misleads whoever reads the probabilities; which points are answered at a given
+# coverage depends on the order alone.
 #
-# Most of either change is there at the largest budget already (figure and table). Private training
-# runs also clip gradients and have another learning rate: nothing here tells these from the noise.
+# Most of both changes is there already at the largest budget (figure and table). Private training
+# also clips gradients and has another learning rate: nothing here separates these from the noise.
 #
 # ## Does the answer depend on the loss?
 #
-# The same fraction can be had for any loss: the area between the curve and that of the best order,
-# over the same for a random one. For squared (Brier) and logarithmic losses the best order is
-# that by the loss itself, which no score knows either.
+# The same fraction exists for any loss: the area between the curve and that of the best order,
+# divided by the same area for a random order. For squared (Brier) and logarithmic losses the best
+# order is that by the loss itself, which no score knows either.
 
 # %%
 losses = [name for name in means if name.startswith("NAURC")]
@@ -252,8 +252,8 @@ chapter.table(
 
 # %% [markdown]
 # *Balanced* gives every class the same weight, as the class-balanced AUGRC of
-# {cite}`traub2024overcoming` does (`labels` of {py:obj}`lib.selective.risk_areas`). Where all
-# classes have equally many points it changes nothing, and with noisy labels hardly anything.
+# {cite}`traub2024overcoming` does (`labels` of {py:obj}`lib.selective.risk_areas`). With equally
+# large classes it changes nothing, and with noisy labels hardly anything.
 #
 # ## Beside the published bound
 #
@@ -265,12 +265,12 @@ chapter.table(
 # + \underbrace{E[q \mid A_c^*] - E[q \mid A_c]}_{\text{ranking}} ,
 # $$
 #
-# with $\eta$ the probability of the likeliest label, $A_c$ the accepted points and $A_c^*$ the best
-# ones, and add $C \sqrt{\ln(1/\delta)/n}$. (We had an extract of the paper, not the paper.) Their
+# with $\eta$ the probability of the most likely label, $A_c$ the accepted points and $A_c^*$ the
+# best ones, plus $C \sqrt{\ln(1/\delta)/n}$. (We had an extract of the paper, not the paper.) Their
 # ranking error is our ranking and calibration together. As $q \le \eta$, the first two add up to
 # the selective risk $1 - E[q \mid A_c]$, whatever $\eta$ is. So the sum exceeds the gap by the
-# bound's own risk and the ranking error once more: it is no partition. Without noise, for instance,
-# it counts a model's errors although a perfect order would close the gap.
+# bound's own risk and once more by the ranking error: it is no partition. Without noise, for
+# instance, it counts a model's errors although a perfect order would close the gap.
 
 # %%
 over = means.assign(gap=means["noise"] + means["ranking"] + means["calibration"])
@@ -283,36 +283,36 @@ chapter.table(
 )
 
 # %% [markdown]
-# For the finite sample there is a bound with a constant. Suppose that labels are independent. Then
-# with a probability of 95% no coverage $c$ has $c$ times the error of the curve above
-# $\sqrt{\ln(2/0.05)/2n}$, by Hoeffding's inequality for maxima. That is {value}`gap.reach:.3f` with
-# {value}`gap.points:,d` points. For the area alone, the draw of the labels makes an error with a
-# standard deviation of {value}`gap.finite_error:.4f`. The largest of all training runs was
+# For the finite sample there is a bound with a known constant. If labels are independent, then with
+# probability 95% $c$ times the error of the curve exceeds $\sqrt{\ln(2/0.05)/2n}$ at no coverage
+# $c$, by Hoeffding's inequality for maxima. That is {value}`gap.reach:.3f` with
+# {value}`gap.points:,d` points. For the area alone, drawing the labels gives an error with a
+# standard deviation of {value}`gap.finite_error:.4f`. The largest over all training runs was
 # {value}`gap.finite:.4f`.
 #
 # ## People's labels
 #
-# For CIFAR-10's training images three people each gave a label (CIFAR-10N {cite}`wei2022learning`).
-# With `labels` set to `people`, models are trained on some of these images and judged on 10,000
-# others. $q$ is then how often people choose the prediction for images of the same clean
-# class. It ignores that some images are harder than others of their class, where models and
-# people err together. Such noise shows as a finite-sample term far beyond its error.
+# Three people labeled each of CIFAR-10's training images (CIFAR-10N {cite}`wei2022learning`). With
+# `labels` set to `people`, models are trained on some of these images and judged on 10,000 others.
+# $q$ is then how often people choose the prediction for images of the same clean class. That
+# ignores that some images of a class are harder, where models and people err together. Such noise
+# shows up as a finite-sample term far beyond its error.
 #
 # ## What this page leaves out
 #
-# - Training runs see clean labels. Noise in training changes the model, and with it every term.
-# - The standard errors are over training runs. The points are a draw as well
+# - Training uses clean labels. Noise in training changes the model, and with it every term.
+# - The standard errors are over training runs. The points are a sample, too
 #   ({py:obj}`lib.selective.estimate`), the same for all budgets.
-# - A recalibration that sees features can change the order, and win. That is another score.
+# - A recalibration that sees features can improve the order. That is another score.
 #
 # ## Exercises
 #
-# 1. The model is wrong about the hardest tenth, and its order is nearly right. At which fraction of
-#    flipped labels is half of the gap noise?
+# 1. The model is wrong about the hardest tenth, and its ranking is nearly right. At what fraction
+#    of flipped labels is half of the gap noise?
 #
 #    :::{dropdown} Solution
-#    Below one in a hundred. A good order leaves so little gap that few flips are more than all the
-#    rest. No score can get below the noise, so subtract it before you blame the score.
+#    Below one in a hundred. A good ranking leaves so small a gap that a few flips exceed it. No
+#    score can get below the noise, so subtract it before you blame the score.
 #    :::
 
 # %% tags=["solution"]
@@ -333,7 +333,7 @@ for flip in (0.0, 0.01, 0.02, 0.1):
 #
 #    :::{dropdown} Solution
 #    Nothing: a temperature keeps the order of two-class confidences, and only the order counts. It
-#    repairs what the confidences *say*. With more classes it may swap a few points.
+#    corrects what the confidences *say*. With more classes it may swap a few points.
 #    :::
 
 # %% tags=["solution"]
@@ -353,9 +353,9 @@ for temperature in (0.5, 1.0, 3.0):
 #    shrink?
 #
 #    :::{dropdown} Solution
-#    It does. A random order loses $-a \ln a$, which falls as accuracy $a$ nears 1. A smaller gap is
-#    thus no proof of a better order: compare at equal accuracy, or as a fraction of a random
-#    order's gap.
+#    It does. A random order loses $-a \ln a$, which falls as accuracy $a$ approaches 1. So a
+#    smaller gap does not prove a better order: compare at equal accuracy, or as a fraction of a
+#    random order's gap.
 #    :::
 
 # %% tags=["solution"]
@@ -373,8 +373,8 @@ for accuracy in (0.7, 0.8, 0.9, 0.95):
 # ## Summary
 #
 # The gap to the bound is the sum of noise, ranking, calibration and finite sample; a weak model
-# alone leaves none. Privacy widens it by more errors and by a worse order. Temperature scaling
-# repairs calibration and leaves the gap where it was.
+# alone leaves none. Privacy widens it by more errors and a worse ranking. Temperature scaling
+# corrects calibration and leaves the gap where it was.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,36 +1,36 @@
 # %% [markdown]
 # # A promise under privacy
 #
-# A clinic promises its users: where the model answers, at least nine of ten answers are right. Can
-# that promise be kept, and the patients be protected on whom its threshold was chosen?
+# A clinic promises that where the model answers, at least nine of ten answers are right. Can it
+# keep that promise, and protect the patients on whom its threshold was chosen?
 #
-# **Answer.** It can: the private promise was broken in at most {value}`promise.broken:.1%` of the
-# draws of any size and budget. The noise that hides a patient has a known distribution, so the test
+# **Answer.** It can: at every size and budget, at most {value}`promise.broken:.1%` of the draws
+# broke the private promise. The noise that hides a patient has a known distribution, so the test
 # allows for it exactly. With few points privacy costs coverage.
 #
-# **Do this.** Keep some thousand labeled people out of the training, and list thresholds before
-# you look at them. Call {py:obj}`lib.selective.private_threshold` once: every further call, with
-# another target too, spends its epsilon again.
+# **Do this.** Keep a few thousand labeled people out of the training data, and list thresholds
+# before you look at theirs. Call {py:obj}`lib.selective.private_threshold` once: every further
+# call, even with another target, spends its epsilon again.
 #
 # ```{result} coverage
 # ```
 #
-# Each line is the coverage that a private threshold keeps as its budget grows, for one number of
-# validation points.
+# Each line is one number of validation points: the more there are, the less budget it takes to
+# answer as much as without privacy (dashed).
 #
 # ## What holds, and what does not
 #
 # - *Holds.* Of the draws {value}`promise.allowed:.0%` may break the promise, and private thresholds
 #   stay below that at every size and budget.
-# - *Caution.* A draw without a threshold answers nothing. It counts as coverage 0, and as a promise
-#   that was kept. With few points that is not rare.
-# - *Holds.* The function that is not private ({py:obj}`lib.selective.guaranteed_threshold`)
-#   promises as much if its assumption holds. It failed in at most {value}`promise.free_broken:.1%`
-#   of {value}`promise.draws:d` draws. One standard error of what is allowed is
+# - *Caution.* A draw without a threshold answers nothing. It counts as coverage 0, and as a kept
+#   promise. With few points that is not rare.
+# - *Holds.* The nonprivate function ({py:obj}`lib.selective.guaranteed_threshold`) promises as much
+#   if its assumption holds. It failed in at most {value}`promise.free_broken:.1%` of
+#   {value}`promise.draws:d` draws. One standard error of what is allowed is
 #   {value}`promise.spread:.1%`.
 # - *Does not hold.* A mean is no promise for the threshold in hand. With the [private
 #   quantile](#beside-it-the-private-quantile), accuracy is below the target in up to
-#   {value}`promise.quantile:.0%` of the draws of a size and budget.
+#   {value}`promise.quantile:.0%` of the draws at a size and budget.
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -101,10 +101,10 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # ## The idea
 #
 # The usual recipe publishes, as its threshold, the score of one of the labeled patients. Here
-# thresholds are listed before anyone looks at the data. They are tried one after the other, and
-# each passes if it has clearly fewer errors than the promise allows. Noise hides whether one
-# patient took part. Nothing but the first threshold that passes is ever told, so one budget pays
-# for the whole list.
+# thresholds are listed before anyone looks at the data. They are tried in turn, and a threshold
+# passes if it has clearly fewer errors than the promise allows. Noise hides whether one patient
+# took part. Only the first threshold that passes is released, so one budget pays for the whole
+# list.
 #
 # ## A test that knows its noise
 #
@@ -118,21 +118,21 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 # $$ (eq-private-test)
 #
 # $N$ is drawn for each threshold, $R$ once; both are geometric, $P(N \ge x) = e^{-\epsilon x / 2}$.
-# A threshold that breaks the promise passes with probability $(1 - \text{level})/m$ at most, *over
-# data and noise*, and all of them together with $1 - \text{level}$. The lowest threshold is tried
-# first. Nothing is assumed of the scores, but the points must be independent of each other: ten
-# visits of one patient are not ten patients.
+# A threshold that breaks the promise passes with probability at most $(1 - \text{level})/m$, *over
+# data and noise*, and any of them with at most $1 - \text{level}$. The lowest threshold is tried
+# first. Nothing is assumed about the scores, but the points must be independent: ten visits of one
+# patient are not ten patients.
 #
-# *Privacy.* One patient more, one less, or another one moves $c(k) - E$ by at most 1 at every
-# threshold, and at all in the same direction. For such questions noise on one side is enough, and
-# the answer spends $\epsilon$ {cite}`lyu2017understanding,liu2024ellipsis`. Counting the errors
-# above each threshold with noise of its own would spend it again for each of them.
+# *Privacy.* Adding, removing or replacing one patient moves $c(k) - E$ by at most 1 at every
+# threshold, and at all in the same direction. For such queries noise on one side is enough, and the
+# answer spends $\epsilon$ {cite}`lyu2017understanding,liu2024ellipsis`. Counting the errors above
+# each threshold with separate noise would spend it once for each.
 #
 # ## What it costs
 #
-# A model is trained with the budget above. Its predictions on all test points are a population
-# whose accuracy above any threshold is known. Validation data of several sizes are drawn from it
-# again and again, and each time a threshold is chosen.
+# A model is trained privately. Its predictions on all test points are a population whose accuracy
+# above any threshold is known. Validation data of several sizes are drawn from it many times, and
+# each time a threshold is chosen.
 
 # %%
 trained = studies.train(settings)
@@ -191,28 +191,28 @@ chapter.values(
 
 # %% [markdown]
 # Take {value}`promise.many:,d` points and $\epsilon = $ {value}`promise.spoken:g`. The model
-# answers {value}`promise.private_many:.1%` of the cases; with the same test without noise it
-# answers {value}`promise.noiseless_many:.1%`. The function that is not private
+# answers {value}`promise.private_many:.1%` of the cases; by the same test without noise it answers
+# {value}`promise.noiseless_many:.1%`. The nonprivate function
 # ({py:obj}`lib.selective.guaranteed_threshold`) reaches {value}`promise.free_many:.1%`. It takes
-# its thresholds from the data and assumes that accuracy falls below the target once.
+# its thresholds from the data and assumes that accuracy crosses the target only once.
 #
 # With {value}`promise.few:d` points privacy costs more. Coverage is
-# {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`. The function that
-# is not private has {value}`promise.free_few:.1%`.
+# {value}`promise.private_few:.1%` instead of {value}`promise.noiseless_few:.1%`. The nonprivate
+# function reaches {value}`promise.free_few:.1%`.
 #
 # ## Beside it, the private quantile
 #
-# Private prediction sets {cite}`angelopoulos2021private` have a private quantile. It bounds the
-# fraction of all points that are answered *and* wrong, in the mean over draws. Here it is told
-# which fraction gives the target accuracy, which nobody knows before the coverage is known. So told
-# it answers more, {value}`promise.quantile_many:.1%` with {value}`promise.many:,d` points. But it
-# promises nothing for the threshold in hand.
+# Private prediction sets {cite}`angelopoulos2021private` use a private quantile. It bounds the
+# fraction of all points that are answered *and* wrong, on average over draws. Here it is given the
+# fraction that yields the target accuracy, which nobody knows before the coverage is known. With
+# that it answers more, {value}`promise.quantile_many:.1%` with {value}`promise.many:,d` points. But
+# it promises nothing for the threshold in hand.
 #
 # ## Model and threshold together
 #
-# If nobody is both among the training and the validation data, then everybody's loss is that of the
-# one part in which they are. The larger epsilon counts. Suppose the same people are in both, with
-# other records, as the promise needs some that the model has not seen. Then losses add up
+# If nobody is in both the training and the validation data, each person's loss comes from one part
+# alone, and the larger epsilon counts. Suppose the same people are in both, with different records,
+# since the promise needs records that the model has not seen. Then losses add up
 # ({py:obj}`lib.privacy.joint_epsilon`), to less than the sum of the epsilons.
 
 # %%
@@ -232,24 +232,23 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 
 # %% [markdown]
 # The model, whose noise RDP chose, has spent {value}`promise.model_alone:.2f` by PLD, at the
-# $\delta$ of the table. Choose a threshold of $\epsilon = $ {value}`promise.spoken:g` on the same
-# people. Both then spend {value}`promise.same_people:.2f` together, not {value}`promise.added:.2f`.
+# $\delta$ of the table. With a threshold of $\epsilon = $ {value}`promise.spoken:g` on the same
+# people, both together spend {value}`promise.same_people:.2f`, not {value}`promise.added:.2f`.
 #
 # ## What this page leaves out
 #
 # - The promise is for new points like the validation points. Where they differ, nothing holds.
-# - The coverage is not told, as that would cost more. Count how often the model answers in use.
-# - Whoever has several records is protected less: multiply epsilon by their number.
-# - The model was trained with its learning rate chosen for free, see
-#   [The price of choosing](choosing.py).
+# - The coverage is not released, as that would cost more. Count how often the model answers in use.
+# - People with several records are protected less: multiply epsilon by the number of records.
+# - The model's learning rate was chosen for free: see [The price of choosing](choosing.py).
 #
 # ## Exercises
 #
-# 1. What does a promise save that need hold only in every second draw?
+# 1. What would be saved if the promise had to hold in only half of the draws?
 #
 #    :::{dropdown} Solution
-#    Little: the threshold falls by a step or two. Certainty is cheap: the test's error probability
-#    enters the number of errors that it allows only slowly.
+#    Little: the threshold falls by a step or two. Confidence is cheap, since the number of errors
+#    that the test allows changes only slowly with its error probability.
 #    :::
 
 # %% tags=["solution"]
@@ -265,13 +264,13 @@ for level in (0.95, 0.5):
     print(f"level {level:g}: answer from {found.threshold:.2f} on")
 
 # %% [markdown]
-# 2. A list of more thresholds is nearer to the best one, and each must pass a stricter test. Which
-#    wins?
+# 2. A longer list of thresholds comes closer to the best one, but each must pass a stricter test.
+#    Which effect wins?
 #
 #    :::{dropdown} Solution
-#    The finer list, up to hundreds of entries. The level is divided by their number, which costs
-#    only a logarithm, while a coarse list can miss by a whole step. No privacy is lost: only the
-#    first that passes is told.
+#    The finer list, up to hundreds of entries. Dividing the level by their number costs only a
+#    logarithm, while a coarse list can miss by a whole step. No privacy is lost: only the first
+#    that passes is released.
 #    :::
 
 # %% tags=["solution"]
@@ -290,8 +289,8 @@ for m in (4, 32, 512):
 # 3. Model and threshold are chosen on the same people. Do their epsilons add up?
 #
 #    :::{dropdown} Solution
-#    Almost. The sum is never exceeded, and a small threshold's share shrinks. Choose the threshold
-#    on other people, and the larger of both counts instead.
+#    Almost. The sum is never exceeded, and a small epsilon for the threshold adds less than itself.
+#    With other people for the threshold, the larger of the two counts instead.
 #    :::
 
 # %% tags=["solution"]
@@ -311,10 +310,10 @@ for threshold in (0.1, 1.0, 3.0):
 #
 # ## Summary
 #
-# A threshold with a promised accuracy can be chosen privately, with its noise in the promise. With
-# many points it answers nearly as much as the same test without noise, with few it does not. Model
-# and threshold on the same people spend less than the sum of their epsilons, on different ones the
-# larger of both.
+# A threshold with a promised accuracy can be chosen privately; the promise allows for the noise.
+# With many points it answers nearly as much as the same test without noise, with few it does not.
+# Model and threshold on the same people spend less than the sum of their epsilons; on different
+# people, the larger of the two.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

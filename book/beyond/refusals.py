@@ -1,44 +1,46 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services label satellite images, year after year, and both may refuse. If you look at their
+# Two services label satellite images, year after year, and both may refuse. If you compare their
 # scores whenever you like, when may you stop and keep the better one?
 #
-# **Answer.** As soon as an interval that holds at *every* time excludes zero. One for a fixed time,
-# looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%` of
-# simulated streams. The exact interval needs the probabilities by which the services refuse, and is
+# **Answer.** As soon as an interval that is valid at *every* time excludes zero. An ordinary
+# interval, looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%`
+# of simulated streams. The exact interval needs the services' probabilities of refusing, and is
 # wide where answers are rare.
 #
-# **Do this.** Have propensities logged, and agree on a floor: an answer at least every fifth time,
-# say. Watch with {py:obj}`lib.counterfactual.exact_sequence`; a stop is valid whenever you like it.
-# [More](#what-to-do).
+# **Do this.** Have these propensities logged, and agree on a floor: a chance of an answer of at
+# least one fifth, say. Monitor with {py:obj}`lib.counterfactual.exact_sequence`; you may stop at
+# any time. [More](#what-to-do).
 #
 # ```{result} stream
 # ```
 #
-# The scores of what the services *chose* to answer (green) lie elsewhere than the truth (black).
+# The green line compares the answers that the services *chose* to give, the black one all answers.
+# Once the band excludes zero, it is safe to stop.
 #
 # ## What holds, and what does not
 #
-# - *Wrong, whoever looks more than once.* Fixed-time intervals promise to miss in 5%. They missed
-#   at some time in up to {value}`refusals.fixed_worst:.0%` of the streams.
-# - *Holds.* The exact sequence missed {value}`refusals.when_missed`, also with few points and with
-#   rare answers. It needs no model to be right.
+# - *Wrong if you look more than once.* Fixed-time intervals promise to miss in 5%. They missed at
+#   some time in up to {value}`refusals.fixed_worst:.0%` of the streams.
+# - *Holds.* The exact sequence missed {value}`refusals.when_missed`, even with few points and rare
+#   answers. It needs no model to be right.
 # - *Caution.* The asymptotic sequence missed in up to {value}`refusals.asymptotic_worst:.1%` of the
 #   streams where points are few or answers rare. With fitted propensities and rare answers it
 #   missed in a quarter (table). It promises nothing for any given number of points.
 # - *The price.* By the exact sequence half of the first streams have excluded 0
 #   {value}`refusals.when_half_exact`. By the asymptotic one they have
 #   {value}`refusals.when_half_asymptotic`.
-# - *The price.* With rare answers the exact one is {value}`refusals.exact_rare:.2f` wide against
-#   {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, is what costs.
+# - *The price.* With rare answers the exact sequence is {value}`refusals.exact_rare:.2f` wide, the
+#   asymptotic one {value}`refusals.asymptotic_rare:.2f`: the bound on a step, $2 / \epsilon$, makes
+#   the difference.
 #
 # ## What to do
 #
 # - If propensities must be fitted, use {py:obj}`lib.counterfactual.predictable_nuisances` and
 #   {py:obj}`lib.counterfactual.confidence_sequence`. Wait for many points, and do not rely on it
 #   where answers are rare.
-# - For groups call `by_group` of an {py:obj}`lib.counterfactual.Estimate`.
+# - For groups call `by_group` on an {py:obj}`lib.counterfactual.Estimate`.
 
 # %% tags=["parameters"]
 stream_points: int = 8000  # [500, 100000] images of the stream, or all that there are
@@ -84,14 +86,12 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # %% [markdown]
 # ## The idea
 #
-# Two things lead astray who watches. The scores that one sees are those of the images each service
-# *chose* to answer. And whoever looks often enough sees, sooner or later, a difference that is not
-# there.
+# Two things mislead an observer. The scores seen are those of the images that each service *chose*
+# to answer. And whoever looks often enough sees, sooner or later, a difference that is not there.
 #
-# Ask both services for the probabilities by which they refuse. Then every answer can be weighted so
-# that its mean is what the service would score on everything, and the only chance left is in coins
-# whose odds are known. An interval can be computed for *every* time at once, without an
-# approximation.
+# Ask both services for their probabilities of refusing. Then every answer can be weighted so that
+# its mean is what the service would score on everything, and the only randomness left is in coins
+# with known odds. An interval can be computed for *every* time at once, without approximation.
 #
 # ## An interval for every time
 #
@@ -104,9 +104,9 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # $$ (eq-refusal-value)
 #
 # has the mean $S_t$ over the coin $R_t$, however bad the guess is. For two services take the
-# difference of both. If every answer has a probability of at least $\epsilon$, this is off by at
-# most $c = 2 / \epsilon$. That is what Choe and Ramdas {cite}`choe2023comparing` need for
-# their {term}`confidence sequence` of forecasters who always answer:
+# difference. If every answer has a probability of at least $\epsilon$, this is off by at most $c =
+# 2 / \epsilon$. That is what Choe and Ramdas {cite}`choe2023comparing` need for their
+# {term}`confidence sequence` of forecasters who always answer:
 #
 # $$
 # \frac{1}{n} \sum_{t \le n} \varphi_t \;\pm\; \frac{u_{\alpha/2}(V_n)}{n} , \qquad
@@ -114,16 +114,15 @@ chapter.note(f"Data: {stream_data}; {text_data}; simulated streams.")
 # $$ (eq-exact-sequence)
 #
 # $u$ is the gamma-exponential boundary {cite}`howard2021time`: a sum with steps down to $-c$
-# crosses it at some time with probability $\alpha / 2$ at most. $\gamma_t$ is known before the
+# crosses it at some time with probability at most $\alpha / 2$. $\gamma_t$ is known before the
 # coin. With $\gamma_t = m_t$ (the difference of both guesses) the sequence covers the mean score
-# difference *of the first $n$ points themselves*, at all $n$ together. Nothing is assumed of these
-# points: years may differ, and images may depend on each other.
+# difference *of the first $n$ points themselves*, at all $n$ jointly. Nothing is assumed about
+# these points: years may differ, and images may be dependent.
 #
 # ## Satellite images, year after year
 #
-# On these A answers the more often, the surer it is. B is cautious: it nearly always answers where
-# it is sure, and seldom elsewhere, but never with a probability below
-# {value}`refusals.least:g`.
+# Here A answers more often the surer it is. B is cautious: it nearly always answers where it is
+# sure, and seldom elsewhere, but never with a probability below {value}`refusals.least:g`.
 
 # %%
 rng = np.random.default_rng(seed)
@@ -169,24 +168,24 @@ chapter.values(
 )
 
 # %% [markdown]
-# By what they answered, A less B is {value}`refusals.selective:+.3f` at the end. Had both always
+# By what they answered, A minus B is {value}`refusals.selective:+.3f` at the end. Had both always
 # answered, it would be {value}`refusals.truth:+.3f`. The exact sequence ends at
 # [{value}`refusals.low:.3f`, {value}`refusals.high:.3f`]. It first excludes zero at
 # {value}`refusals.decided:,` points. The asymptotic one with fitted propensities does at
 # {value}`refusals.decided_fitted:,` (0: never). Then one may stop. (Whoever goes on may see zero
 # again, since the mean of the points so far moves.)
 #
-# We drew the refusals anew, {value}`refusals.replays` times, with the same images. In
+# We redrew the refusals {value}`refusals.replays` times on the same images. In
 # {value}`refusals.again_exact` of these streams the exact sequence missed the truth so far at any
 # time. The interval for a fixed time, looked at after every image, did in
 # {value}`refusals.again_fixed`.
 #
 # ## How often each is wrong
 #
-# Simulated streams of P4's experiment 1 have a known difference. Watched are intervals for a fixed
+# Simulated streams of P4's experiment 1 have a known difference. We compare intervals for a fixed
 # time (looked at after every point), the asymptotic sequence of P4's appendix, and the exact one.
-# Guesses are refitted while points come, and know none of the later ones. Two settings are meant
-# to hurt: few points, and answers that are rare in places.
+# Guesses are refitted as points arrive, from earlier points alone. Two settings are deliberately
+# hard: few points, and answers that are rare in places.
 
 # %%
 settings = [(points, start, floor), (few_points, few_start, floor), (points, start, rare)]
@@ -266,11 +265,10 @@ _ = chapter.check("P4-sequence-fitted", evidence.share(missed, fitted))
 # %% [markdown]
 # ## Two text classifiers that may refuse
 #
-# No public table of a language model's answers *and* refusals was at hand under a free license. So
-# two models of words judge sentences of film reviews. A is a logistic regression that learned from
+# We had no public table of a language model's answers *and* refusals under a free license. So two
+# bag-of-words models judge sentences of film reviews. A is a logistic regression that learned from
 # many phrases. B is naive Bayes from few, and refuses half of the time. Which would be better if
-# neither might refuse? The intervals of the groups hold all together, if sentences are independent
-# of each other.
+# neither might refuse? The groups' intervals hold jointly if sentences are independent.
 
 # %%
 texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, seed + 1)
@@ -317,35 +315,35 @@ chapter.values(
 # %% [markdown]
 # By what they answered the two differ by {value}`refusals.text_selective:+.3f`. Had both always
 # answered, the difference would be {value}`refusals.text_truth:+.3f`. The estimate of it is
-# {value}`refusals.text_estimate:+.3f`. Its interval is [{value}`refusals.text_low:.3f`,
+# {value}`refusals.text_estimate:+.3f`, with the interval [{value}`refusals.text_low:.3f`,
 # {value}`refusals.text_high:.3f`]. In {value}`refusals.groups_apart` of {value}`refusals.groups`
-# groups the better one can be told. The 95% confidence is for all groups together. The intervals of
-# {value}`refusals.groups_held` groups hold the truth.
+# groups one can tell which is better. The 95% confidence is for all groups together. The intervals
+# of {value}`refusals.groups_held` groups cover the truth.
 #
 # ## The program of Choe and Ramdas
 #
 # If nobody abstains, Eq. {eq}`eq-exact-sequence` with $\gamma_t$ the mean so far is their sequence.
 # On their baseball forecasts ours ended where their notebook does, at all five digits printed.
 # (This was tried once: the forecasts are not among the book's data.) Their boundary comes from the
-# package confseq, whose published values ours is tested against. Their program takes $V_n$ to be at
-# least 1, which ours does not need.
+# package confseq; ours is tested against its published values. Their program sets $V_n$ to at least
+# 1, which ours does not need.
 #
 # ## What this page leaves out
 #
-# - *Coins that lie.* A service that says a wrong propensity is weighted wrongly, at any time.
+# - *Coins that lie.* A service that reports wrong propensities is weighted wrongly.
 # - *Abstention by a rule* has no floor. [The page before](../counterfactual_limits.py) has bounds.
 # - *Betting.* Sequences that test each value by a bet {cite}`waudby2024estimating` can be narrower
-#   where points are alike. These hold where the difference drifts.
-# - *Forecasts further ahead* than the next point, for which the past is not known in time.
+#   where points are alike. Ours hold even where the difference drifts.
+# - *Forecasts beyond the next point*, for which the past is not known in time.
 #
 # ## Exercises
 #
-# 1. A service answers always, half of the time, or in a tenth of the cases. What happens to the
-#    width of the exact sequence for the population's score?
+# 1. A service answers always, half of the time, or one time in ten. What happens to the width of
+#    the exact sequence for the population's score?
 #
 #    :::{dropdown} Solution
-#    It grows about as the root of one over the chance, as a standard error does. Even with all
-#    answers it is wider than an interval for one look. That is the price for looking at any time.
+#    It grows about as the square root of one over the chance, like a standard error. Even with all
+#    answers it is wider than an interval for one look. That is the price of looking at any time.
 #    :::
 
 # %% tags=["solution"]
@@ -361,13 +359,11 @@ for floor in (1.0, 0.5, 0.1):
     print(f"answers {floor:.0%}: {found.upper[-1] - found.lower[-1]:.3f} wide")
 
 # %% [markdown]
-# 2. The true difference is 0.05. After how many points does a sequence that may be watched exclude
-#    0?
+# 2. The true difference is 0.05. After how many points does a sequence exclude 0?
 #
 #    :::{dropdown} Solution
 #    Somewhere between the second and the third number. Until then, stopping and reporting "no
-#    difference" would be as wrong as stopping at a lucky moment. The interval says undecided, and
-#    goes on.
+#    difference" would be as wrong as stopping at a lucky moment: the interval says undecided.
 #    :::
 
 # %% tags=["solution"]
@@ -408,9 +404,9 @@ for n in (1000, 10_000):
 #
 # ## Summary
 #
-# What services answered says {value}`refusals.selective:+.3f`, what they would have scored
-# {value}`refusals.truth:+.3f`. With known propensities the sign is told while data arrive, by an
-# interval that may be looked at any time. Groups have intervals that hold together.
+# By their answers the services differ by {value}`refusals.selective:+.3f`; on everything they would
+# differ by {value}`refusals.truth:+.3f`. With known propensities, an interval that one may look at
+# any time tells the sign while data arrive. Groups have intervals that hold jointly.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())

@@ -1,22 +1,23 @@
 # %% [markdown]
 # # One model, six lenses
 #
-# You are handed a classifier that was trained privately and knows when not to answer: may you use
+# You are handed a classifier that was trained privately and knows when not to answer. May you use
 # it?
 #
-# **Answer.** No number decides alone. How much of the proven $\epsilon = $
-# {value}`six_lenses.epsilon:.1f` is used, an audit inside one training run says best: at least
-# {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores are independent.
+# **Answer.** No single number decides. How much of the proven $\epsilon = $
+# {value}`six_lenses.epsilon:.1f` the training really spends is best seen from inside one run: at
+# least {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores are
+# independent.
 #
-# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the filter on your
-# own data. Audit a training of yours from inside ({doc}`lib.audit.white_box
-# </reference/white_box>`). From a file of outputs [Your own model](../your_model.py) computes most.
+# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the suitability
+# filter on your own data. Audit your own training from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`). [Your own model](../your_model.py) computes most of this page.
 #
 # ```{result} ladder
 # ```
 #
-# Each row is an attack, on a record or on a label. *One run* is the audit from inside; *broken* is
-# the same where most of the noise is missing.
+# Each row is an attack on a record or a label. *One run* is the audit from inside; *broken* is the
+# same with most of the noise missing.
 #
 # ## What each lens says
 #
@@ -69,21 +70,22 @@
 #     is {value}`six_lenses.difference_truth:.3f`
 # ```
 #
-# Brackets hold 95% intervals; the level of the audit's is {value}`six_lenses.level:.0%`. The words
-# follow from the numbers by a rule (`decisions`), and change with them.
+# Brackets are 95% intervals; the audit's level is {value}`six_lenses.level:.0%`. A rule
+# (`decisions`) turns the numbers into words.
 #
 # ## May it be used, then?
 #
-# - *The promise.* Whether one record was in the training data or not may make any outcome up to
+# - *The promise.* One record more or less in the training data may make any outcome up to
 #   {value}`six_lenses.odds:,.0f` times as likely (up to an additive $\delta$). That is what
-#   $\epsilon = $ {value}`six_lenses.epsilon:.2f` means. An $\epsilon$ of 1 would make it
+#   $\epsilon = $ {value}`six_lenses.epsilon:.2f` means. With an $\epsilon$ of 1 it would be
 #   {value}`six_lenses.odds_of_one:.1f` times. The larger, the weaker the promise.
-# - *The attack* found less than the promise allows, which is no proof. What it is worth, a control
-#   says, with {value}`six_lenses.noise_factor:g` times the noise that is claimed. On the hypothesis
-#   of a Gaussian curve and independent scores the same audit then shows $\epsilon \ge$
-#   {value}`six_lenses.broken_gaussian:.0f`, and on none {value}`six_lenses.broken_free:.2f`.
-# - *Where.* The filter is to be asked for the data at hand, not once for all: INCONCLUSIVE means
-#   "do not rely on it there without labels".
+# - *The attack* found less than the promise allows, which proves nothing. A control with
+#   {value}`six_lenses.noise_factor:g` times the claimed noise says what the audit is worth. If the
+#   curve is Gaussian and scores are independent, it then shows $\epsilon \ge$
+#   {value}`six_lenses.broken_gaussian:.0f`, and without assumptions
+#   {value}`six_lenses.broken_free:.2f`.
+# - *Where.* Ask the filter about the data at hand, not once and for all. INCONCLUSIVE means "do not
+#   rely on it there without labels".
 # - *These are toy data.* Nothing here is evidence about another model. To judge one, ask its
 #   supplier for five things:
 #   1. $\epsilon$, $\delta$ and what counts as one record;
@@ -93,8 +95,8 @@
 #   5. how likely it was to answer each input, so that what it withheld can be estimated.
 #
 # ```{margin}
-# **From a file of outputs** [Your own model](../your_model.py) computes what this page does, but
-# for the proof of $\epsilon$ and the labels' canaries.
+# **From a file of outputs** [Your own model](../your_model.py) computes all but the proof of
+# $\epsilon$ and the label canaries.
 # ```
 
 # %% tags=["parameters"]
@@ -208,8 +210,8 @@ if used != dataset:
 # {value}`six_lenses.network` is trained by DP-SGD: a sample of the examples in each step, clipped
 # gradients, Gaussian noise on their sum. By the accountant the result is
 # ({value}`six_lenses.epsilon:.2f`, {value}`six_lenses.delta:.0e`)-private for one record, added or
-# removed. The *competitor* is the same network, trained on the same data with samples of the same
-# size, without clipping and noise.
+# removed. The *competitor* is the same network, trained on the same data in samples of the same
+# size, without clipping or noise.
 #
 # :::{dropdown} Settings of both models
 # | Setting | private | competitor |
@@ -221,8 +223,8 @@ if used != dataset:
 # | noise, in clipping norms | {value}`six_lenses.noise:.2f` | none |
 # :::
 #
-# Where steps and rates differ, so do the models for this reason, too: two models are compared as
-# they would be used, not clipping and noise alone.
+# Steps and rates differ, too: this compares two models as they would be used, not clipping and
+# noise alone.
 
 # %%
 shifts = [("rotation", 0.0)]  # the population as it is
@@ -263,24 +265,24 @@ chapter.values(
 )
 
 # %% [markdown]
-# On the test points the private model is right in {value}`six_lenses.accuracy:.1%`, the competitor
-# in {value}`six_lenses.plain_accuracy:.1%`. The interval of the difference,
+# The private model is right on {value}`six_lenses.accuracy:.1%` of the test points, the competitor
+# on {value}`six_lenses.plain_accuracy:.1%`. The interval of the difference,
 # [{value}`six_lenses.lost_low:.3f`, {value}`six_lenses.lost_high:.3f`], is over test points for
-# these two trained models. How much another training of either, with other noise, would differ is
-# not in it.
+# these two trained models. It does not include how much another training run of either would
+# differ.
 #
 # ```{margin}
 # **Chosen by hand.** Learning rates and sizes were set after a look at the validation accuracies of
-# a few training runs. *Choosing* them on private data costs privacy unless it is accounted for;
-# here, as in the papers, it is not.
+# a few training runs. *Choosing* them on private data spends privacy; here, as in the papers, that
+# is not accounted for.
 # ```
 #
 # ## Abstention: when it should not answer
 #
-# The model's confidence in its answer (the softmax response) ranks the points, and it answers from
-# a threshold on. For {value}`six_lenses.target:.0%` that is the least confidence from which on the
-# answers to the validation points are right often enough. It is applied to the test points, which
-# it has not seen.
+# The model's confidence in its answer (the softmax response) ranks the points, and it answers above
+# a threshold. For {value}`six_lenses.target:.0%` that is the lowest confidence above which the
+# answers to the validation points are right often enough. It is then applied to the unseen test
+# points.
 
 # %%
 abstaining = abstention(models, target_accuracy)
@@ -326,17 +328,18 @@ chapter.values(
 # The *normalized score* is the area between the dotted line and the curve: 0 if all right answers
 # are ranked before all wrong ones. The private model has {value}`six_lenses.score:.4f` (standard
 # error {value}`six_lenses.score_error:.4f`). The competitor has {value}`six_lenses.plain_score:.4f`
-# ({value}`six_lenses.plain_score_error:.4f`). The score compares orders at different accuracies,
-# and says nothing about whether the confidences are right as numbers.
+# ({value}`six_lenses.plain_score_error:.4f`). The score compares rankings at different accuracies,
+# and says nothing about calibration.
 #
 # ## Suitability: other data, without labels
 #
-# Half of the test points are the reference, the other half are "users", whose images are rotated,
-# blurred or made noisy. The suitability filter sees no label of theirs. From the logits it
-# estimates how probably each answer is right, as learned on the validation points. It tests whether
-# accuracy on the users is at most {value}`six_lenses.margin:.0%` below that on the reference.
+# Half of the test points are the reference. The other half are "users", whose images are rotated,
+# blurred or made noisy. The suitability filter sees none of their labels. From the logits it
+# estimates how likely each answer is to be right, as learned on the validation points. It tests
+# whether accuracy on the users is at most {value}`six_lenses.margin:.0%` below that on the
+# reference.
 #
-# Here the labels are known, and the table has the drop on these images. They are a sample, too. A
+# Here the labels are known, and the table has the drop on these images, a sample themselves. A
 # population is *clearly suitable* if the whole 95% interval of the drop is within the margin,
 # *clearly unsuitable* if all of it is beyond, else *undecided*.
 
@@ -387,19 +390,19 @@ chapter.values(
 # %% [markdown]
 # The first population is suitable by construction: the drop is from the same images before their
 # shift. At worst the filter's estimate of the drop is {value}`six_lenses.worst_gap:.3f` below the
-# drop on these images, and it may be further above. For the estimator was calibrated on images as
-# they are, and shifted ones may be misread with confidence. The test's error rate is promised only
-# as far as that calibration carries over.
+# drop on these images. The estimator was calibrated on unshifted images, and shifted ones may be
+# misread with confidence. The test keeps its error rate only as far as that calibration carries
+# over.
 #
 # ## Audit: one record, from outside
 #
-# The very configuration above is trained {value}`six_lenses.trainings` more times; nothing differs
-# but the seed and one record. By a coin it is in addition: a checkerboard with a label, an image
-# that is like no other, which little should hide. It is *one* heuristic record, beside *one* data
-# set; a proof covers the worst of both. On {value}`six_lenses.shadows` models the attacks are
-# fitted and their thresholds chosen; on the other {value}`six_lenses.trials` they guess whether the
-# record was in. The last attack sees the parameters before and after training, which the guarantee
-# covers; that it is the one quoted was fixed before anything was attacked.
+# The same configuration is trained {value}`six_lenses.trainings` more times, with another seed each
+# time. A coin decides whether one record joins the data: a labeled checkerboard, an image like no
+# other, which little should hide. It is *one* heuristic record, beside *one* data set; a proof
+# covers the worst of both. On {value}`six_lenses.shadows` models the attacks are fitted and their
+# thresholds chosen; on the other {value}`six_lenses.trials` they guess whether the record was in.
+# The last attack, fixed beforehand as the one quoted, sees the parameters before and after
+# training, which the guarantee covers.
 
 # %%
 record = audit_record(settings, n_shadow, n_target, level=level)
@@ -433,30 +436,29 @@ chapter.values(
 # From outside the audit shows $\epsilon \ge$ {value}`six_lenses.audit_lower:.2f`, by one attack on
 # one record; another may show more. Nor could it have found everything. With its coins,
 # {value}`six_lenses.members` times in and {value}`six_lenses.others` times out, guesses that are
-# all right show the ceiling of the first table. Against the whole claim even an attack that is
-# never wrong needs {value}`six_lenses.trials_needed:,` trials, half of them of each kind. With one
-# kind rarer than the other fewer can do.
+# all right show the ceiling of the first table. To refute the whole claim, even an attack that is
+# never wrong needs {value}`six_lenses.trials_needed:,` trials, half of each kind. Fewer can do if
+# one kind is rarer.
 #
 # ## Audit: inside one training run
 #
 # The adversary of the proof sees every step, and knows all other records. So the same configuration
-# is trained once more, and {value}`six_lenses.gradient_canaries:,` *gradient canaries* take part.
-# Their gradient is one coordinate each, longer than the clipping norm, so that clipping is tested
-# as well. Each is in by a coin of its own, and then in a step's sample with the probability of any
-# record. The audit adds up over the steps how much likelier a canary's noisy coordinate is if it
-# was in, in logarithms. Column *known* has the other records subtracted, *released* has not. Of
-# these scores four statements are made, which rest on more and more:
+# is trained once more, with {value}`six_lenses.gradient_canaries:,` *gradient canaries*. The
+# gradient of each is one coordinate, longer than the clipping norm, so that clipping is tested,
+# too. A coin decides whether each is in, and those that are join a step's sample with the
+# probability of any record. Over the steps, the audit adds up the log-likelihood ratio of a
+# canary's noisy coordinate: in against out. Column *known* has the other records subtracted;
+# *released* has not. These scores give four statements, each with stronger assumptions:
 #
-# - *No hypothesis*, but that the coins are fair and secret {cite}`steinke2023privacy`: how many of
-#   the surest guesses are right, their numbers fixed beforehand.
+# - *No hypothesis*, except that the coins are fair and secret {cite}`steinke2023privacy`: how many
+#   of the surest guesses are right, their numbers fixed beforehand.
 # - *Gaussian curve* {cite}`mahloujifar2025auditing`: the same guesses, if the mechanism's trade-off
-#   curve is a Gaussian one. It nearly is after many steps; nobody has proven it of this training.
+#   curve is Gaussian. After many steps it nearly is, but nobody has proven it for this run.
 # - *And independent scores*: then all scores count, not only the surest.
 # - *The mechanism's form*: each step's outcomes along the canaries limit the noise, the clipping
 #   and the sampling themselves, and the accountant says what these amount to.
 #
-# The control is the same run with {value}`six_lenses.noise_factor:g` times the noise that is
-# claimed.
+# The control is the same run with {value}`six_lenses.noise_factor:g` times the claimed noise.
 
 # %%
 inside = inside_one_run(settings, gradient_canaries, level=level)
@@ -488,16 +490,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# If the mechanism has the form that is claimed, one run from inside shows $\epsilon \ge$
-# {value}`six_lenses.inside_steps:.2f`; the table has what it shows on fewer hypotheses.
+# If the mechanism has the claimed form, one run from inside shows $\epsilon \ge$
+# {value}`six_lenses.inside_steps:.2f`. The table has what it shows under fewer assumptions.
 #
-# *Which statement could not have found it.* Column *could show* has what each would have shown with
-# all guesses right, whatever is wrong. Had every canary been guessed, and rightly, that of no
-# hypothesis would be {value}`six_lenses.all_right:.2f`. No audit of this kind refutes a claim above
-# that, and it grows with the logarithm of the number of canaries only. A Gaussian curve raises the
-# limit, independent scores raise it more, and single steps have none. Each statement holds at
-# {value}`six_lenses.level:.0%` by itself: fix beforehand which one you quote. The first table
-# quotes that of a Gaussian curve with independent scores.
+# *Which statement could have found it.* Column *could show* has what each would have shown with all
+# guesses right. Had every canary been guessed right, the statement without a hypothesis would show
+# {value}`six_lenses.all_right:.2f`. No audit of this kind refutes a claim above that, and it grows
+# only with the logarithm of the number of canaries. A Gaussian curve raises the limit, independent
+# scores raise it more, and single steps have none. Each statement holds at
+# {value}`six_lenses.level:.0%` by itself, so fix beforehand which one you quote. The first table
+# quotes the one for a Gaussian curve and independent scores.
 #
 # ## Labels: the canaries
 #
@@ -505,11 +507,11 @@ chapter.values(
 # wrong labels among its points, {value}`six_lenses.canary_models` times. Then the model is asked
 # which of two wrong labels each of these points had.
 #
-# To change a label is to put another gradient, at most twice the clipping norm away, in the place
-# of the record's own. The budget for one record is {value}`six_lenses.epsilon:.2f`. For a label the
-# privacy loss distribution of that exchange proves $\epsilon = $
-# {value}`six_lenses.label_proven:.1f` at the same $\delta$ (or group privacy over two records does,
-# where that is less). The label's true $\epsilon$ may be far below.
+# Changing a label replaces the record's gradient by another, at most twice the clipping norm away.
+# The budget for one record is {value}`six_lenses.epsilon:.2f`. For a label the privacy loss
+# distribution of that exchange proves $\epsilon = $ {value}`six_lenses.label_proven:.1f` at the
+# same $\delta$ (or group privacy over two records does, where that is less). The label's true
+# $\epsilon$ may be far below.
 
 # %%
 labels = label_canaries(settings, canaries, canary_models, level=level)
@@ -548,19 +550,18 @@ chapter.values(
 )
 
 # %% [markdown]
-# The private model prefers the wrong label to the true one at {value}`six_lenses.remembered:.1%` of
-# the canaries, the competitor at {value}`six_lenses.remembered_plain:.1%`. A model may get canaries
-# "wrong" simply because it is often wrong; what counts is the bound. Mechanisms made for labels
-# alone prove more about them at less cost in accuracy ({doc}`canaries </canaries>`).
+# The private model prefers the wrong label to the true one for {value}`six_lenses.remembered:.1%`
+# of the canaries, the competitor for {value}`six_lenses.remembered_plain:.1%`. A model may get
+# canaries "wrong" simply because it is often wrong; what counts is the bound. Mechanisms made for
+# labels alone prove more about them at less cost in accuracy ({doc}`canaries </canaries>`).
 #
 # ## Counterfactual: had neither abstained
 #
-# The private model and the competitor both abstain where they are unsure, at random. Each answers
-# with a probability of its confidence, kept between {value}`six_lenses.answering:g` and one minus
-# that: every point has a chance to be answered by both. Somebody who sees only the answers given
-# wants to know how the two would compare on *all* points. The mean of what is seen compares two
-# different selections. The doubly robust estimate weights the answers by the propensities that both
-# tell.
+# The private model and the competitor both abstain at random, mostly where they are unsure. Each
+# answers with a probability equal to its confidence, kept between {value}`six_lenses.answering:g`
+# and one minus that, so both may answer any point. How would the two compare on *all* points? The
+# means of the answers given compare two different selections. The doubly robust estimate weights
+# the answers by the propensities that both report.
 
 # %%
 compared = compare_answers(models, draws, epsilon=answering)
@@ -603,15 +604,15 @@ chapter.values(
 #
 # Of {value}`six_lenses.draws` draws of the abstentions:
 #
-# - with known propensities the interval holds the truth {value}`six_lenses.told_holds` times, at a
+# - with known propensities the interval covers the truth {value}`six_lenses.told_holds` times, at a
 #   median width of {value}`six_lenses.told_width:.3f`;
-# - with fitted ones {value}`six_lenses.fitted_holds` times, at one of
+# - with fitted ones {value}`six_lenses.fitted_holds` times, at a median width of
 #   {value}`six_lenses.fitted_width:.3f`.
 #
 # ```{margin}
-# **Fitted propensities** rest on principal components on large images, less than the models abstain
-# by: missing at random holds nearly, at best. All draws have the same points, so that more than 95%
-# may hold; these few cannot tell.
+# **Fitted propensities** for large images see only principal components, less than the models
+# abstain by: missing at random holds approximately, at best. All draws have the same points, so
+# more than 95% may hold; these few cannot tell.
 # ```
 
 # %%
@@ -634,29 +635,28 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # - **Proof and attack bracket the truth.** The accountant bounds $\epsilon$ from above for every
 #   record and every attack, the audit from below for one of each. Between
-#   {value}`six_lenses.inside_free:.2f` and {value}`six_lenses.epsilon:.2f` nothing is known, but on
-#   hypotheses.
+#   {value}`six_lenses.inside_free:.2f` and {value}`six_lenses.epsilon:.2f` nothing is known without
+#   assumptions.
 # - **Abstention, suitability and comparison cost no privacy** of the training data: they are
 #   post-processing of the released model. But new points belong to people, too. The training's
-#   guarantee does not cover thresholds and filters that are fitted to private validation data and
-#   released.
+#   guarantee does not cover released thresholds and filters that were fitted to private validation
+#   data.
 # - **Abstention repairs accuracy, not shift.** Both this model's threshold and the filter trust its
-#   confidence. Where a shift makes it wrong with confidence, both fail together.
-# - **What abstention hides must be random to be estimated.** With the sharp threshold of the second
-#   lens the propensities would be 0 and 1, and the last lens could say nothing about the points
-#   below it.
+#   confidence. Where a shift makes it confidently wrong, both fail together.
+# - **Only random abstention can be corrected for.** With the sharp threshold of the second lens the
+#   propensities would be 0 and 1, and the last lens could say nothing about the points below it.
 # - **Four lenses look at the same test points.** Their errors are not independent. Audit and labels
-#   have training runs of their own. Six intervals of 95% hold together less often than one.
+#   have training runs of their own. Six 95% intervals hold jointly less often than one.
 #
 # ## Exercises
 #
-# 1. A training is private for records. What does that prove for a single label?
+# 1. Training is private for records. What does that prove for a single label?
 #
 #    :::{dropdown} Solution
-#    To change a label is to remove a record and add another one, which could cost more than twice
-#    the $\epsilon$ at the same $\delta$. The ledger proves less than that, and with these small
-#    samples at the largest budget hardly more than for the record. With the larger samples of this
-#    page it is clearly more. Protection of labels alone would be cheaper.
+#    Changing a label removes one record and adds another, which could cost more than twice the
+#    $\epsilon$ at the same $\delta$. The ledger proves less than that, and with these small samples
+#    at the largest budget hardly more than for the record. With the larger samples of this page it
+#    is clearly more. Protecting labels alone would be cheaper.
 #    :::
 
 # %% tags=["solution"]
@@ -668,12 +668,12 @@ for epsilon in (1.0, 3.0, 8.0):
     print(f"record {epsilon:g}: label {label_guarantee(ledger, 1e-5):.2f}")
 
 # %% [markdown]
-# 2. A promise of 99.5% accuracy: how many answers, all of them right, does it take?
+# 2. How many answers, all of them right, does a promise of 99.5% accuracy take?
 #
 #    :::{dropdown} Solution
 #    The chance that $n$ answers are all right, if the accuracy were just below the target, is
 #    $0.995^n$. It falls below 5% at the third number, and not one answer earlier. With errors it
-#    takes more. That is why a strict target leaves no threshold on few points.
+#    takes more. So with few points a strict target leaves no threshold.
 #    :::
 
 # %% tags=["solution"]
@@ -686,13 +686,13 @@ for n in (300, 597, 598, 1000):
     print(f"{n:,} answers, all right: promised on {found.coverage or 0:.0%}")
 
 # %% [markdown]
-# 3. The models abstain nearly always where they are unsure. What does that cost the comparison?
+# 3. The models nearly always abstain where they are unsure. What does that cost the comparison?
 #
 #    :::{dropdown} Solution
-#    The few answers where they are unsure stand for all the others there, so the interval widens,
-#    in the end as the root of one over their chance. It is compared with one from all answers.
-#    Known propensities keep it valid. Fitted ones may be wrong by a factor where there is nearly
-#    nothing to fit.
+#    The few answers where they are unsure stand for all others there, so the interval widens, in
+#    the end as the square root of one over their chance. The comparison is with an interval from
+#    all answers. Known propensities keep it valid. Fitted ones may be far off where there is hardly
+#    anything to fit.
 #    :::
 
 # %% tags=["solution"]

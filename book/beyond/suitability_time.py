@@ -1,50 +1,50 @@
 # %% [markdown]
 # # Suitability over time
 #
-# A model was fit for use when it was bought, and data keep arriving, a few labeled months later:
-# how does somebody notice that it no longer is?
+# A model was suitable when it was bought. Data keep arriving, and a few are labeled months later.
+# How does one notice that it no longer is?
 #
-# **Answer.** By an alarm that holds its rate however wrong the estimates are, as few labels correct
-# them: it was false in {value}`suitability_time.active_false:.1%` of the streams, and caught nearly
-# every drop.
+# **Answer.** By an alarm from estimates that a few labels correct, so that its error rate holds
+# however wrong the estimates are. It was false in {value}`suitability_time.active_false:.1%` of the
+# streams, and caught nearly every drop.
 #
 # **Do this.**
 # - Have some rows labeled each month, drawn at random.
-# - Give them to {py:obj}`~lib.suitability.ActiveMonitor` with the estimates of all others.
-# - After an alarm, label more of what comes next, and decide by that. [More](#what-to-do).
+# - Give these, and the estimates of all rows, to {py:obj}`~lib.suitability.ActiveMonitor`.
+# - After an alarm, label more of the rows that follow, and decide by those. [More](#what-to-do).
 #
 # ```{result} watch
 # ```
 #
 # ```{margin}
 # **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
-# It comes little sooner than one by labels alone, and choosing which rows to label hardly pays
-# here.
+# It comes only slightly sooner than one from labels alone, and choosing which rows to label hardly
+# pays here.
 # ```
 #
-# Months go from left to right; the margin is crossed where the accuracy falls below the least that
-# is suitable.
+# Time runs from left to right. Below the dashed line the model is no longer suitable, and an alarm
+# should come soon after.
 #
 # ## What holds, and what does not
 #
 # - *Holds.* Estimates and labels together caught the drop in
-#   {value}`suitability_time.active_caught:.0%` of the streams. A first year a little beyond the
-#   margin passes unnoticed in most of them; the second is far beyond.
-# - *Caution.* The alarm came {value}`suitability_time.active_delay:.0f` months after the drop in
-#   the median. Labels alone took {value}`suitability_time.labels_delay:.0f` months.
+#   {value}`suitability_time.active_caught:.0%` of the streams. In most of them a first year
+#   slightly beyond the margin passes unnoticed; the second is far beyond.
+# - *Caution.* The median alarm came {value}`suitability_time.active_delay:.0f` months after the
+#   drop. Labels alone took {value}`suitability_time.labels_delay:.0f` months.
 # - *Does not hold.* Choosing which rows to label hardly pays here. For equal precision
 #   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed, and the alarm comes no
 #   earlier.
 # - *Holds, in a simulation* whose estimates are right, and nearly all close to 0 or 1. There a
-#   model right in {value}`suitability_time.high:.0%` of all cases needs
+#   model that is right in {value}`suitability_time.high:.0%` of all cases needs
 #   {value}`suitability_time.high_ratio:.0%` of the labels; vaguer estimates gain less.
-# - *Caution.* Estimates alone were quickest here, as they wait for no label. But nothing bounds
+# - *Caution.* Estimates alone were fastest here, as they wait for no label. But nothing bounds
 #   their error: they overstate the accuracy of the last year by
 #   {value}`suitability_time.overstated:.3f`.
 # - *Caution.* CBPE at the same margin raises a false alarm in
 #   {value}`suitability_time.cbpe_false:.0%` of the streams. By nannyml's own rule it notices the
 #   drop in {value}`suitability_time.rule_caught:.0%`.
-# - *Caution.* A test for drift does not ask about accuracy. KSDrift raises an alarm in
+# - *Caution.* A drift test does not ask about accuracy. KSDrift raises an alarm in
 #   {value}`suitability_time.ks_false:.1f` of {value}`suitability_time.good_months:.0f` suitable
 #   months.
 #
@@ -52,8 +52,8 @@
 #
 # - Choose rows by doubt ({py:obj}`lib.suitability.labelling_probabilities`; by strata if the test
 #   data are labeled) if the model is nearly always right and its estimates say where not. Never
-#   label only the doubtful ones: keep the floor.
-# - {py:obj}`lib.suitability.active_accuracy` gives an interval that holds with ten labels, too.
+#   label only the doubtful rows: keep the floor.
+# - {py:obj}`lib.suitability.active_accuracy` gives an interval that is valid even with ten labels.
 
 # %% tags=["parameters"]
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
@@ -96,11 +96,11 @@ rng = np.random.default_rng(seed)
 # %% [markdown]
 # ## The idea
 #
-# The filter's estimates say something about every row, and are wrong by nobody knows how much.
-# Labels say the truth about few. So take the estimates for all rows, and correct them where there
-# is a label. The result is right on average however wrong the estimates are, and varies less than
-# the labels alone. A test that may be looked at every month can watch it. An alarm every other
-# month will be switched off; one that never comes is worse.
+# The filter's estimates say something about every row, but nobody knows how wrong they are. Labels
+# tell the truth about a few. So take the estimates for all rows, and correct them where there is a
+# label. The result is right on average however wrong the estimates are, and varies less than the
+# labels alone. A test that allows looking every month can monitor it. An alarm every other month
+# will be switched off; one that never comes is worse.
 #
 # ## A row, with its label or without
 #
@@ -112,10 +112,10 @@ rng = np.random.default_rng(seed)
 # $$ (eq-active-row)
 #
 # has the mean of $y$ whatever $f$ is: a {term}`prediction-powered` estimate, *active* if $\pi$
-# depends on the row {cite}`zrnic2024active`. For a given number of labels it varies least with
-# $\pi \propto \sqrt{E[(y - f)^2 \mid f]}$, which for calibrated estimates is $\sqrt{f(1 - f)}$. No
-# $\pi$ is less than a number fixed beforehand, so that $x$ is bounded. On bounded observations one
-# can bet, and no normal limit is needed:
+# depends on the row {cite}`zrnic2024active`. For a given number of labels it varies least with $\pi
+# \propto \sqrt{E[(y - f)^2 \mid f]}$, which for calibrated estimates is $\sqrt{f(1 - f)}$. No $\pi$
+# is below a floor fixed beforehand, so $x$ is bounded. On bounded observations one can bet, without
+# a normal approximation:
 #
 # ```python
 # monitor = ActiveMonitor(test_accuracy - margin, least_probability=floor * rate)
@@ -128,22 +128,21 @@ rng = np.random.default_rng(seed)
 # ```
 #
 # While it *watches*, an {term}`e-detector` takes the rows. As long as the accuracy is at least that
-# of the test data less the margin, the mean number of rows until an alarm is at least a chosen one.
+# of the test data less the margin, an alarm takes at least a chosen number of rows on average.
 #
-# An alarm is a reason to look, no verdict: the months before it were picked for being bad. So the
-# monitor then *decides* by the rows that follow, of which more are labeled. It has two e-processes,
-# one against SUITABLE and one against UNSUITABLE. Both rest on independent rows, or on that
-# accuracy given all rows before.
+# An alarm is a reason to look, not a verdict: the months before it were selected for being bad. So
+# the monitor then *decides* by the rows that follow, of which more are labeled. It has two
+# e-processes, one against SUITABLE and one against UNSUITABLE. Both assume independent rows, or
+# that accuracy given all earlier rows.
 #
 # ## The years of FMoW
 #
-# The authors' signals cover sixteen years, 2002 to 2017. Up to 2012 they are in distribution; one
-# half of these fits the estimator, the other is the test data. The model is then in use from 2013
-# on.
+# The authors' signals cover 2002 to 2017. Up to 2012 they are in distribution: one half of these
+# fits the estimator, the other is the test data. The model is in use from 2013 on.
 #
 # ```{margin}
-# **Months.** The files know years only, so "months" are equal random parts of a year. Without these
-# files digits that are rotated further and further stand in for them.
+# **Months.** The files have only years, so "months" are equal random parts of a year. Without these
+# files, increasingly rotated digits stand in for them.
 # ```
 
 # %%
@@ -190,21 +189,21 @@ chapter.figure(
 # | FETDriftOnline, CVMDriftOnline | for streams: the last labels, or estimates, against those |
 #
 # The first four have at most one false alarm in {value}`suitability_time.years:.0f` years on
-# average; of *estimates alone* that holds only while the estimates are right. CBPE is calibrated on
-# the test data; its own rule is nannyml's. The last four are alibi-detect's. After
-# each label, or the estimate of as many rows, its detectors for streams compare the last
-# {value}`suitability_time.short` and {value}`suitability_time.long` with the test data. These are a
-# month's and half a year's on average. After an alarm we start the detectors anew.
+# average; for *estimates alone* that holds only while the estimates are right. CBPE is calibrated
+# on the test data; its own rule is nannyml's. The last four are alibi-detect's. After each label,
+# or the estimates of as many rows, its stream detectors compare the last
+# {value}`suitability_time.short` and {value}`suitability_time.long` with the test data. These are
+# those of a month and of half a year on average. After an alarm we restart the detectors.
 #
 # ```{margin}
-# **Thresholds.** Without a change the streams' detectors have the monitor's expected run time, up
-# to {value}`suitability_time.threshold_error:.0%` (the standard error is at most that). Thresholds
-# are quantiles of simulated streams, {value}`suitability_time.simulated` for each label of that run
+# **Thresholds.** Without a change the stream detectors have the monitor's expected run time, up to
+# {value}`suitability_time.threshold_error:.0%` (the standard error is at most that). Thresholds are
+# quantiles of simulated streams, {value}`suitability_time.simulated` for each label of that run
 # time.
 #
-# **Our own code.** alibi-detect 0.13 asks for NumPy 1, nannyml 0.13 for an AutoML package. A test
-# runs both packages' code beside ours where it can be imported: all agree but for rounding, and for
-# the simulation.
+# **Our own code.** alibi-detect 0.13 requires NumPy 1, nannyml 0.13 an AutoML package. A test runs
+# both packages' code beside ours where it can be imported: all agree except for rounding and the
+# simulation.
 # ```
 
 # %%
@@ -279,30 +278,30 @@ chapter.values(
 )
 
 # %% [markdown]
-# Delays are counted from the month in which the last suitable period ended. They contain the
-# {value}`suitability_time.lag` months for which labels are late. Whoever is quick pays for it with
-# false alarms: the first drop is hardly beyond the margin. UNSUITABLE is said
-# {value}`suitability_time.decided:.0f` months after the drop in the median. It was said of suitable
-# data in {value}`suitability_time.wrong:.0%` of the streams.
+# Delays are counted from the month in which the last suitable period ended. They include the
+# {value}`suitability_time.lag` months by which labels are late. Fast methods pay with false alarms,
+# since the first drop is hardly beyond the margin. The median verdict of UNSUITABLE came
+# {value}`suitability_time.decided:.0f` months after the drop. It came for suitable data in
+# {value}`suitability_time.wrong:.0%` of the streams.
 #
-# The detectors for streams are quick. FETDriftOnline noticed the drop after
+# The stream detectors are fast. FETDriftOnline noticed the drop after
 # {value}`suitability_time.fet_delay:.0f` months, with false alarms in
 # {value}`suitability_time.fet_false:.0%` of the streams. CVMDriftOnline took
 # {value}`suitability_time.cvm_delay:.0f` months, with false alarms in
-# {value}`suitability_time.cvm_false:.0%`. But they know no margin, and an expected run time is a
-# mean: it bounds no probability of an alarm in a stream.
+# {value}`suitability_time.cvm_false:.0%`. But they have no margin, and an expected run time is a
+# mean: it does not bound the probability of an alarm in a stream.
 #
-# Nor does it hold unless all stays as it was. Where it did, FETDriftOnline raised an alarm in
+# Nor does it hold unless nothing changes. Where nothing did, FETDriftOnline raised an alarm in
 # {value}`suitability_time.fet_calm:.0%` of the streams and CVMDriftOnline in
 # {value}`suitability_time.cvm_calm:.0%`. Labels alone did in
-# {value}`suitability_time.labels_calm:.0%`. At exactly the least accuracy it was
+# {value}`suitability_time.labels_calm:.0%`. At exactly the lowest suitable accuracy it was
 # {value}`suitability_time.fet_least:.0%` for FETDriftOnline, and
-# {value}`suitability_time.labels_least:.0%` for labels alone. There theory bounds the probability,
-# too, by {value}`suitability_time.most_alarms:.0%` for streams as long as these.
+# {value}`suitability_time.labels_least:.0%` for labels alone. There theory also bounds the
+# probability, by {value}`suitability_time.most_alarms:.0%` for streams as long as these.
 #
 # ## Does choosing rows pay?
 #
-# The table has what one label contributes to the variance, for equally many labels. They are used
+# The table has the variance that each label contributes, for equally many labels. They are used
 # alone, or with estimates: drawn at random, by strata, or by the estimate's doubt.
 #
 # ```{margin}
@@ -339,16 +338,16 @@ chapter.values(
 )
 
 # %% [markdown]
-# The estimates themselves save more than choosing does. With them, random labels need
-# {value}`suitability_time.estimate_ratio:.0%` of the labels that are needed alone. At an accuracy
-# like this one doubt is nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$
-# has a price: $x$ may be larger, so that bets must be smaller.
+# The estimates themselves save more than choosing does: with them, random sampling needs only
+# {value}`suitability_time.estimate_ratio:.0%` of the labels. At an accuracy like this doubt is
+# nearly everywhere, and $\sqrt{f(1 - f)}$ nearly constant. And a small $\pi$ has a price: $x$ may
+# be larger, so bets must be smaller.
 #
 # ## Do the levels hold?
 #
-# The table is of {py:obj}`lib.suitability.active_accuracy`, and of the monitor at exactly the least
-# accuracy, with 300 rows of which a tenth is labeled. All is to err in at most 5%. The alarm is
-# asked for within a twentieth of the run length, where 5% is the most by Doob's inequality.
+# The table tests {py:obj}`lib.suitability.active_accuracy`, and the monitor at exactly the lowest
+# suitable accuracy, with 300 rows of which a tenth is labeled. Each should err in at most 5%.
+# Alarms count within a twentieth of the run length, where Doob's inequality allows 5%.
 
 # %%
 levels = stored_table(
@@ -365,10 +364,10 @@ chapter.table(
 chapter.values(normal_worst=levels["normal interval"].max(), betting_worst=levels["interval"].max())
 
 # %% [markdown]
-# Betting errs in at most {value}`suitability_time.betting_worst:.1%`. The normal interval, that of
-# {cite}`zrnic2024active`, misses in up to {value}`suitability_time.normal_worst:.0%` where errors
-# are rare: the sample has none, and its variance nothing to say. The price is width: where the
-# normal interval would do, that by betting is the wider one.
+# Betting errs in at most {value}`suitability_time.betting_worst:.1%`. The normal interval of
+# {cite}`zrnic2024active` misses in up to {value}`suitability_time.normal_worst:.0%` where errors
+# are rare: a sample without errors has a variance of 0. The price is width: where the normal
+# interval would do, betting's is wider.
 #
 # ## How soon, by the size of the drop?
 #
@@ -398,7 +397,7 @@ chapter.table(
 )
 
 # %% [markdown]
-# A small drop takes thousands of observations, all the more with labels, which vary more.
+# A small drop takes thousands of observations, and more with labels, which vary more.
 #
 # ## What is no alarm
 #
@@ -420,12 +419,12 @@ chapter.table(
 chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].iloc[-1])
 
 # %% [markdown]
-# The procedure is made for the false discovery rate of one family that is judged once. Judged anew
-# with each batch it does not keep that rate. Where nine of ten batches are unsuitable, it is
-# {value}`suitability_time.longest_fdr:.2f` with all batches in the window. With the newest alone it
-# is {value}`suitability_time.newest_fdr:.2f`. And a test that has once accepted is no alarm: an
-# e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE says so still after the accuracy
-# has collapsed.
+# The procedure controls the false discovery rate of one family that is judged once. Repeated with
+# each batch it does not keep that rate. Where nine of ten batches are unsuitable, the rate is
+# {value}`suitability_time.longest_fdr:.2f` with all batches in the window, and
+# {value}`suitability_time.newest_fdr:.2f` with only the newest. And a test that has once accepted
+# is no alarm: an e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE still says so
+# after the accuracy has collapsed.
 
 # %% [markdown]
 # ## Looking more than once
@@ -433,12 +432,12 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 # Testing accumulating data five times at 5% inflates the error rate, to
 # {value}`suitability_time.uncorrected:.0%` in the simulation below. The boundaries of Pocock and of
 # O'Brien and Fleming keep the level (A.3.3). An {term}`e-process` {cite}`waudby2024estimating`
-# needs no plan: one may look after every sample, and stop at will.
+# needs no plan: one may look after every sample and stop at will.
 #
 # ```{margin}
 # **The boundaries** are computed by numerical integration, and agree with published tables, such as
-# 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. The paper's formulas are lost from our
-# text, so they are not checked.
+# 2.413 and $2.040\sqrt{5/k}$ for five looks, two-sided 5%. Our text of the paper has lost its
+# formulas, so they are not checked.
 # ```
 
 # %%
@@ -479,14 +478,14 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 #
 # Labels also say which of two estimates to trust: the filter's, or the model's own confidence.
 # Winkler's skill score compares forecasts row by row
-# ({py:obj}`lib.counterfactual.forecasts.winkler_score`): at most 1, and below 0 on average where
-# the confidence is worse. A one-sided e-process
-# ({py:obj}`lib.counterfactual.forecasts.one_sided_e_process`) watches the monthly means, here with
+# ({py:obj}`lib.counterfactual.forecasts.winkler_score`): it is at most 1, and on average below 0
+# where the confidence is worse. A one-sided e-process
+# ({py:obj}`lib.counterfactual.forecasts.one_sided_e_process`) monitors the monthly means, here with
 # all labels of a month. Where labels come late, months that are {value}`suitability_time.lag` apart
-# make a sequence of their own, and each must show it.
+# form a sequence of their own, and each sequence must show it.
 #
 # ```{margin}
-# P4's talk names these as further work of its authors.
+# P4's talk names these as its authors' further work.
 # ```
 
 # %%
@@ -513,29 +512,28 @@ chapter.values(
 )
 
 # %% [markdown]
-# Where a line has passed the dotted one, it is shown that the confidence is worse on average so
-# far: an order, and no size. Late labels take longer than the lag, since several sequences must
-# agree where one would do.
+# A line above the dotted one shows that the confidence is worse on average so far, but not by how
+# much. Late labels cost more than the lag, since several sequences must agree where one would do.
 #
 # ## What this page leaves out
 #
-# - Real months. The order of rows within a year is drawn, so that within a year nothing drifts.
-# - Labels that come late are taken to come whatever they say. If wrong predictions are looked at
-#   first, no method here holds.
+# - Real months. The order of rows within a year is random, so nothing drifts within a year.
+# - Late labels are assumed to come whatever they say. If wrong predictions are looked at first, no
+#   method here holds.
 # - CVMDriftOnline on every row, MMDDriftOnline and LSDDDriftOnline. Thresholds take more simulated
 #   streams than the run time has values. For the {value}`suitability_time.ert:,.0f` here
 #   alibi-detect's CVMDriftOnline makes at least {value}`suitability_time.comparisons:.2g` times
 #   $10^{12}$ comparisons.
-# - After an alarm the accuracy is taken to be one number. It may recover while the monitor decides.
+# - After an alarm the accuracy is assumed constant. It may recover while the monitor decides.
 #
 # ## Exercises
 #
 # 1. After how many labels is accuracy shown to be above a threshold, if you may look after each?
 #
 #    :::{dropdown} Solution
-#    The smaller the distance, the more labels. The evidence is a bet's capital, so it may be
-#    watched: where accuracy is not above the threshold, at most one of twenty streams ever reaches
-#    20.
+#    The smaller the distance, the more labels. The evidence is the capital of a bet, so one may
+#    watch it: if accuracy is not above the threshold, at most one in twenty streams ever
+#    reaches 20.
 #    :::
 
 # %% tags=["solution"]
@@ -553,9 +551,9 @@ for threshold in (0.7, 0.75, 0.8):
 # 2. Label fewer rows. How does the interval widen?
 #
 #    :::{dropdown} Solution
-#    About as one over the root of the fraction. Here every estimate is the same, so they help
-#    little; the better they tell right from wrong, the fewer labels are needed. A thirtieth, here
-#    some 165 labels, shows only a large drop.
+#    About as one over the square root of the fraction. Here all estimates are the same, so they
+#    help little; the better they tell right from wrong, the fewer labels are needed. A thirtieth,
+#    here about 165 labels, shows only a large drop.
 #    :::
 
 # %% tags=["solution"]
@@ -571,12 +569,12 @@ for rate in (1.0, 0.1, 0.033):
     print(f"labels of {rate:.1%}: between {low:.3f} and {high:.3f}")
 
 # %% [markdown]
-# 3. Which row gets a label: one that the model is sure of, or a doubtful one?
+# 3. Which row is labeled more often: one that the model is sure of, or a doubtful one?
 #
 #    :::{dropdown} Solution
-#    The doubtful one, more often the lower the floor. A floor of 1 is an equal chance for all. The
-#    floor keeps every row's chance away from 0: weights stay bounded, and estimates that are wrong
-#    where they are sure are noticed.
+#    The doubtful one, and the more so the lower the floor. A floor of 1 gives all an equal chance.
+#    The floor keeps every row's chance away from 0: weights stay bounded, and confidently wrong
+#    estimates are noticed.
 #    :::
 
 # %% tags=["solution"]
@@ -599,8 +597,7 @@ for floor in (0.1, 0.5, 1.0):
 # ## Further pages
 #
 # - [Suitability filters](../suitability.py): the test that needs no labels.
-# - [What the guarantee is worth](../suitability_guarantee.py): labels, samples, and parties that
-#   cheat.
+# - [What the guarantee is worth](../suitability_guarantee.py): labels, samples and cheats.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers())
