@@ -5,20 +5,22 @@ into ``book/records/benchmarks.json``; the ``benchmarks`` directive shows that f
 computed from the times where they are shown.
 """
 
+import argparse
 import html
 import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lib.book.records import origin, read_measured, record_command
+from lib.book.records import git_output, read_record
 from lib.book.render import note_html, table_html
-from lib.runs import package_versions, python_version
+from lib.runs import hardware, package_versions, python_version, write_atomic
 
 #: Packages whose versions a record names.
 _PACKAGES = (
@@ -49,7 +51,11 @@ def make_record(report: Mapping[str, Any], root: Path | None = None) -> dict[str
     seen = list(dict.fromkeys(row["comparison"] for row in rows))
     rows.sort(key=lambda r: (seen.index(r["comparison"]), r["size"]))
     versions = package_versions()
-    return origin(root) | {
+    return {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": git_output(root, "rev-parse", "HEAD"),
+        "changed": bool(git_output(root, "status", "--porcelain")),
+        "machine": hardware(),
         "seconds": round(float(report["companion"]["seconds"]), 1),
         "load": round(float(report["companion"]["load"]), 2),
         "python": python_version(),
@@ -82,9 +88,12 @@ def benchmarks_html(book: Path, beside: str = "") -> str:
 
     `beside` names the other software, of which a list has the ratios alone; nothing stands for all.
     """
-    record = read_measured(book, "benchmarks", _FIELDS)
-    if record is None:
+    path = _file(book)
+    if not path.exists():
         return note_html("No run has been recorded here: `make bench` records one.")
+    record = read_record(path)
+    if missing := [field for field in _FIELDS if field not in record]:
+        raise ValueError(f"record {path} lacks {', '.join(missing)}")
     for row in record["results"]:
         _check(row)
     rows = [row for row in record["results"] if beside in ("", row["peer"])]
@@ -142,9 +151,26 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 99.5 else f"{value:#.2g}".rstrip(".")
 
 
-def _from_reports(reports: Sequence[Path], root: Path) -> dict[str, Any]:
-    return make_record(json.loads(reports[-1].read_text(encoding="utf-8")), root)
+def _file(book: Path) -> Path:
+    return book / "records" / "benchmarks.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Turn a report of pytest-benchmark into the record; return the exit status."""
+    parser = argparse.ArgumentParser(description="Write the record of the benchmarks.")
+    parser.add_argument("report", type=Path, help="what pytest-benchmark wrote")
+    parser.add_argument("--book", type=Path, default=Path("book"))
+    options = parser.parse_args(arguments)
+    try:
+        report = json.loads(options.report.read_text(encoding="utf-8"))
+        record = make_record(report, options.book.parent)
+        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        print(write_atomic(_file(options.book), text))
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(record_command("benchmarks", _from_reports, None))
+    sys.exit(main())

@@ -96,14 +96,11 @@ def declared_parameters(notebook: nbformat.NotebookNode) -> tuple[Parameter, ...
     return parse_parameters(cells[0]["source"]) if cells else ()
 
 
-def parameter_files(book: Path, profile: str, names: Sequence[str] = ()) -> list[str]:
-    """Names of a profile's parameter files, or of some of them, in the order of the chapters."""
+def parameter_files(book: Path, profile: str) -> list[str]:
+    """Names of a profile's parameter files, in the order of the chapters."""
     files = [path.stem for path in (book.parent / "params" / profile).glob("*.yml")]
-    if unknown := sorted({*names} - {*files}):
-        known = ", ".join(sorted(files))
-        raise ParameterError(f"no parameter file {unknown[0]!r} under {profile}; there are {known}")
     order = list(chapter_files(book))
-    return sorted(names or files, key=lambda file: (order.index(chapter_of(file)), file))
+    return sorted(files, key=lambda file: (order.index(chapter_of(file)), file))
 
 
 def chapter_of(file: str) -> str:

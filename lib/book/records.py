@@ -8,23 +8,20 @@ it, ``<chapter>.<variant>.json``; the run is then named ``<profile>.<variant>``.
 Figures are SVG, compressed.
 """
 
-import argparse
 import base64
 import json
 import math
 import re
 import subprocess
-import sys
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.book.claims import judged_anew, read_claims
 from lib.book.notebooks import given_value
 from lib.book.site import light_svg
-from lib.runs import hardware, write_atomic
+from lib.runs import write_atomic
 
 if TYPE_CHECKING:
     from lib.book.execute import Executed
@@ -73,7 +70,7 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
     folders = [book / "records" / profile for profile in LARGEST_FIRST]
     paths = [path for folder in folders for path in sorted(folder.glob(f"{chapter}.*"))]
     for path in (path for path in paths if path.suffix == ".json"):
-        record = _read(path)
+        record = read_record(path)
         needed = _FIELDS - _OPTIONAL
         if not isinstance(record, dict) or set(record) - _OPTIONAL != needed:
             raise ValueError(f"recorded run {path} must hold exactly {', '.join(sorted(needed))}")
@@ -132,7 +129,7 @@ def judge_records(book: Path) -> list[Path]:
     claims = read_claims(book / "claims.yml")
     written = []
     for path in sorted(p for f in LARGEST_FIRST for p in (book / "records" / f).glob("*.json")):
-        record = _read(path)
+        record = read_record(path)
         anew = judged_anew(claims, record)
         if anew != record:
             written.append(_written(path, anew))
@@ -147,59 +144,12 @@ def _packed(text: str) -> str:
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def read_measured(book: Path, name: str, needed: Collection[str]) -> dict[str, Any] | None:
-    """What a command measured: ``records/<name>.json``, None if there is none."""
-    path = book / "records" / f"{name}.json"
-    if not path.exists():
-        return None
-    record = _read(path)
-    missing = [field for field in needed if field not in record]
-    if missing:
-        raise ValueError(f"record {path} lacks {', '.join(missing)}")
-    return record
-
-
-def _read(path: Path) -> Any:
+def read_record(path: Path) -> Any:
+    """What a file of `records` holds."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"record {path} is no JSON: {error}") from None
-
-
-def write_measured(book: Path, name: str, record: Mapping[str, Any]) -> Path:
-    """Store what a command measured, whole or not at all."""
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return write_atomic(book / "records" / f"{name}.json", text)
-
-
-def origin(root: Path | None) -> dict[str, Any]:
-    """When, by which commit and on which machine something was measured."""
-    return {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": git_output(root, "rev-parse", "HEAD"),
-        "changed": bool(git_output(root, "status", "--porcelain")),
-        "machine": hardware(),
-    }
-
-
-def record_command(
-    name: str,
-    make: Callable[[Sequence[Path], Path], Mapping[str, Any]],
-    arguments: Sequence[str] | None,
-) -> int:
-    """Run a command line that turns reports of pytest into a record; return its exit status."""
-    parser = argparse.ArgumentParser(description=f"Write the record {name} of the book.")
-    parser.add_argument("report", type=Path, nargs="+", help="what pytest wrote, oldest first")
-    parser.add_argument("--book", type=Path, default=Path("book"))
-    options = parser.parse_args(arguments)
-    try:
-        record = make(options.report, options.book.parent)
-        path = write_measured(options.book, name, record)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(path)
-    return 0
 
 
 def git_output(root: Path | None, *command: str) -> str:

@@ -3,7 +3,6 @@
 Nothing here knows Sphinx; :mod:`lib.book.sphinx_ext` calls it.
 """
 
-import ast
 import base64
 import html
 import math
@@ -141,20 +140,6 @@ MOVED = {
     "refusals": "beyond/refusals",
     "six_lenses": "beyond/six_lenses",
     "curves": "beyond/curves",
-} | {
-    f"reference/{package}_{subject}": f"reference/{package}"
-    for package, subjects in {
-        "selective": ("scores", "curves", "uncertainty"),
-        "suitability": ("signals", "filter", "labels", "time"),
-        "audit": ("intervals", "attacks", "canaries"),
-        "counterfactual": ("estimate", "limits", "learners", "scores"),
-        "report": ("files", "analyses"),
-        "privacy": ("accounting", "labels", "votes"),
-        "training": ("config", "engines", "jobs"),
-        "data": ("store", "images", "papers"),
-        "runs": ("jobs", "store"),
-    }.items()
-    for subject in subjects
 }
 
 
@@ -399,41 +384,12 @@ def _letter(command: re.Match[str]) -> str:
         return ""
 
 
-def folding(source: str, tags: Sequence[str]) -> dict[str, Any]:
-    """Metadata that close a code cell: open on a page are lessons, and cells of exercises.
+def folding(tags: Sequence[str]) -> list[str]:
+    """Tags of a code cell that close it: open on a page are lessons, and cells of exercises.
 
-    Closed code is there for who asks for it (``code.js``). That of a cell that does little but
-    import, or hand the chapter what to show, is not on the page at all; it is in every download.
+    Closed code is there for who asks for it (``code.js``).
     """
-    if by_itself(tags) or LESSON in tags:
-        return {}
-    return {"tags": [*tags, "remove-input" if is_wiring(source) else "hide-input"]}
-
-
-def is_wiring(source: str) -> bool:
-    """Whether two of three lines of a cell import, or hand the chapter what to show."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:  # a magic command
-        return False
-    return sum(map(_weight, body)) >= 0
-
-
-def _weight(node: ast.stmt) -> int:
-    """Lines of a statement, negative and double unless it imports or shows."""
-    if isinstance(node, (ast.For, ast.If, ast.With)):
-        return sum(map(_weight, [*node.body, *getattr(node, "orelse", ())]))
-    wiring = isinstance(node, (ast.Import, ast.ImportFrom)) or _shows(node)
-    return (node.end_lineno - node.lineno + 1) * (1 if wiring else -2)
-
-
-def _shows(node: ast.stmt) -> bool:
-    """Whether a statement calls ``open_chapter`` or a method of ``chapter``, keeping no result."""
-    kept = [t.id for t in getattr(node, "targets", ()) if isinstance(t, ast.Name)]
-    if not isinstance(node, ast.Expr) and kept not in (["_"], ["chapter"]):
-        return False
-    called = node.value.func if isinstance(node.value, ast.Call) else None
-    return ast.unparse(called).split(".")[0] in ("chapter", "open_chapter") if called else False
+    return [*tags] if by_itself(tags) or LESSON in tags else [*tags, "hide-input"]
 
 
 def name_toggles(context: dict[str, Any]) -> None:

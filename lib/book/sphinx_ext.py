@@ -111,8 +111,6 @@ def _code_cell(
     executed: dict[str, Any], cell_id: str, page: Page, above: Collection[str] = ()
 ) -> nbformat.NotebookNode:
     outputs, parts = [], [p for p in page.parts(executed) if p["kind"] != "parameters"]
-    metadata = {"tags": executed["tags"]} | folding(executed["source"], executed["tags"])
-    no_code = "remove-input" in metadata["tags"]
     verdicts = [part for part in parts if part["kind"] == "verdict"]
     if len(verdicts) <= _SINGLE:
         verdicts = []
@@ -120,7 +118,7 @@ def _code_cell(
         output = part.get("output", {"output_type": "display_data", "metadata": {}})
         data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
         if part["kind"] == "figure" and part["name"] in above:
-            data["text/html"] = "" if no_code else above_html(part["name"])
+            data["text/html"] = above_html(part["name"])
         elif part in verdicts:
             if part is not verdicts[0]:
                 continue
@@ -132,14 +130,12 @@ def _code_cell(
         if data.get("text/html") != "":
             seen = {"data": data, "metadata": {}} if data else {}
             outputs.append(nbformat.from_dict(output | seen))
-    if no_code and not outputs:
-        metadata["tags"] = [*metadata["tags"], "remove-output"]  # leaves no empty box
     return nbformat.v4.new_code_cell(
         executed["source"],
         id=cell_id,
         outputs=outputs,
         execution_count=executed["execution_count"],
-        metadata=metadata,
+        metadata={"tags": folding(executed["tags"])},
     )
 
 

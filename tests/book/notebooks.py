@@ -19,9 +19,10 @@ from papermill.parameterize import parameterize_notebook
 from tolerances import changed, tolerances
 
 from lib import data
-from lib.book.chapters import chapter_files, profile_parameters, read_chapter
+from lib.book.chapters import chapter_files, declared_parameters, profile_parameters, read_chapter
 from lib.book.execute import TABLE_MIME, Executed, execute_chapter
 from lib.book.notebooks import bundle_of
+from lib.book.parameters import validate_parameters
 
 ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "tests" / "expected"
@@ -46,7 +47,10 @@ def data_in_use(chapter: str) -> str:
 
 
 def quick_parameters(chapter: str) -> dict:
-    return profile_parameters(ROOT / "params", "quick", chapter)
+    declared = declared_parameters(
+        read_chapter(chapter_files(ROOT / "book")[chapter].read_text("utf-8"))
+    )
+    return validate_parameters(declared, profile_parameters(ROOT / "params", "quick", chapter))
 
 
 def printed(cell) -> str:

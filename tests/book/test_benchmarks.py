@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.book.benchmarks import _from_reports, benchmarks_html, make_record, ratio
-from lib.book.records import record_command
+from lib.book.benchmarks import benchmarks_html, main, make_record, ratio
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +58,7 @@ def test_the_table_has_the_largest_size_of_each_comparison(tmp_path):
 def test_the_command_writes_what_the_page_shows(tmp_path, capsys):
     source = tmp_path / "report.json"
     source.write_text(json.dumps(report(row(1, [1.0], [2.0]))))
-    assert record_command("benchmarks", _from_reports, [str(source), "--book", str(tmp_path)]) == 0
+    assert main([str(source), "--book", str(tmp_path)]) == 0
     path = tmp_path / "records" / "benchmarks.json"
     assert capsys.readouterr().out.strip() == str(path)
     assert [p.name for p in path.parent.iterdir()] == ["benchmarks.json"]
@@ -98,6 +97,6 @@ def test_what_is_no_report_or_no_record(tmp_path, capsys):
         with pytest.raises(ValueError, match=message):
             benchmarks_html(tmp_path)
     missing = [str(tmp_path / "none.json"), "--book", str(tmp_path)]
-    assert record_command("benchmarks", _from_reports, missing) == 1
+    assert main(missing) == 1
     assert "error: " in capsys.readouterr().err
     assert benchmarks_html(ROOT / "book").count("<tr") >= 10

@@ -52,7 +52,7 @@ def commands(text: str) -> list[str]:
 
 
 def given_parameters(command: str, root: Path = ROOT) -> dict:
-    """What papermill would hand to the chapter, checked against what the chapter declares."""
+    """The chapter's parameters after what papermill would hand to it, checked."""
     name, *arguments = shlex.split(command, comments=True)
     assert name == "papermill", command
     options = cli.make_context(name, arguments).params
@@ -70,8 +70,7 @@ def given_parameters(command: str, root: Path = ROOT) -> dict:
         given |= yaml.safe_load(text)
     given |= {key: _resolve_type(value) for key, value in options["parameters"]}
     declared = declared_parameters(read_chapter(files[chapter.stem].read_text(encoding="utf-8")))
-    validate_parameters(declared, given)
-    return given
+    return validate_parameters(declared, given)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -71,6 +71,12 @@ def cuts(profile: str, name: str) -> dict[str, Any]:
     return {key: value for each in keys for key, value in CUTS.get(each, {}).items()}
 
 
+def whole(profile: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a file, with changes."""
+    declared = declared_parameters(read_chapter(CHAPTERS[chapter_of(name)].read_text("utf-8")))
+    return validate_parameters(declared, profile_parameters(PARAMS, profile, name) | changes)
+
+
 def unlike() -> dict[str, tuple[str, str]]:
     """The files that differ once they are cut, under the names of all that are like them.
 
@@ -78,8 +84,8 @@ def unlike() -> dict[str, tuple[str, str]]:
     """
     alike: dict[str, list[tuple[str, str]]] = {}
     for profile, name in FILES:
-        given = profile_parameters(PARAMS, profile, name)
-        if given == profile_parameters(PARAMS, "quick", chapter_of(name)):
+        given = whole(profile, name, {})
+        if given == whole("quick", chapter_of(name), {}):
             continue
         given |= cuts(profile, name)
         alike.setdefault(chapter_of(name) + json.dumps(given, sort_keys=True), []).append(
@@ -124,12 +130,6 @@ def noise(tmp_path_factory):
             arrays[f"y_{split}"] = np.arange(count) % 10
         np.savez(folder / f"{name}.npz", **arrays)
     return folder
-
-
-def whole(profile: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """All parameters of a file, with changes."""
-    declared = declared_parameters(read_chapter(CHAPTERS[chapter_of(name)].read_text("utf-8")))
-    return validate_parameters(declared, profile_parameters(PARAMS, profile, name) | changes)
 
 
 def cut_down(profile: str, name: str) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def test_closed_code_is_shown_by_a_button_and_the_choice_is_kept(browser, page, 
     page.goto(f"{published}/one.html")
     code, above = page.locator(f"{CLOSED} pre"), page.locator(ABOVE)
     icon, line = page.get_by_label("Show code"), page.locator(".companion-code-line")
-    assert code.count() == 3
+    assert code.count() == 5
     assert above.count() == 1
     assert not page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true").count()
     top = page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY")

@@ -1,7 +1,6 @@
 """The audits of P5 from its authors' own confidences."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -131,9 +130,9 @@ def pairs_in_words(paired: pd.DataFrame) -> str:
     )
 
 
-def ends_in_words(rows: pd.DataFrame, levels: Sequence[str] = ("H", "M", "L")) -> str:
+def ends_in_words(rows: pd.DataFrame) -> str:
     """Intervals as a sentence has them: "2.4 to 3.3, 1.8 to 3.3"."""
-    chosen = rows.loc[list(levels)].itertuples()
+    chosen = rows.loc[["H", "M", "L"]].itertuples()
     return ", ".join(f"{row.low:.1f} to {row.high:.1f}" for row in chosen)
 
 

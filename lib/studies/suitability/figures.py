@@ -17,9 +17,9 @@ _POINTS = 600  # of a signal's row: more hide one another
 _HEIGHT = 0.4  # of a row's band, from its middle
 
 
-def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float = 0.15) -> Figure:
+def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
     """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
-    shown = _within(steps, reach)
+    shown = _within(steps, 0.15)
     figure, ax = new_figure()
     ax.bar(
         100 * shown["low"],
@@ -29,9 +29,9 @@ def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0, reach: float =
         color=COLOURS[0],
         label="filter",
     )
-    ends, step = 100 * reach, -100 * margin
+    step = -100 * margin
     ideal = {"color": COLOURS[1], "marker": "", "linestyle": "--", "label": "ideal"}
-    ax.plot([-ends, step, step, ends], [0, 0, 100, 100], **ideal)
+    ax.plot([-15, step, step, 15], [0, 0, 100, 100], **ideal)
     if len(shown):
         ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
     _explain(ax, _ACCURACY, _SUITABLE)
@@ -47,9 +47,9 @@ def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
     return figure
 
 
-def plot_shares(steps: Mapping[str, pd.DataFrame], reach: float = 0.1) -> Figure:
+def plot_shares(steps: Mapping[str, pd.DataFrame]) -> Figure:
     """Draw the fraction of SUITABLE decisions for several margins or significance levels."""
-    shown = {label: _within(table, reach) for label, table in steps.items()}
+    shown = {label: _within(table, 0.1) for label, table in steps.items()}
     lines = {n: (50 * (t["low"] + t["high"]), 100 * t["share"]) for n, t in shown.items()}
     return plot_lines(lines, _ACCURACY, _SUITABLE)
 
@@ -116,15 +116,12 @@ def plot_lines(
     lines: Mapping[str, tuple[Iterable[float], Iterable[float]]],
     x_label: str,
     y_label: str,
-    level: float | None = None,
     log_x: bool = False,
 ) -> Figure:
     """Draw labeled curves, such as power against sample size."""
     figure, ax = new_figure()
     for number, (label, (x, y)) in enumerate(lines.items()):
         ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=label)
-    if level is not None:
-        ax.axhline(level, color="0.4", linewidth=1)
     if log_x:
         ax.set_xscale("log")
     _explain(ax, x_label, y_label, "best")
