@@ -223,10 +223,8 @@ class Candidates:
             if best >= _AGREE:
                 one.says.append(f"{column.name!r} is the largest of them")
             elif shares:
-                one.says.append(
-                    f"{column.name!r} is the largest of them in {best:.1%} of the rows only, and "
-                    "is not used"
-                )
+                one.says.append(f"{column.name!r} is the largest of them in {best:.1%} of the rows")
+                self.mapper.used.discard(column.name)
                 if best < _UNLIKE and len(keys) > 2 and not {*_KINDS} & {*self.mapped}:
                     return self.against(candidates, column)
             else:
@@ -319,7 +317,7 @@ class Candidates:
     def keys_are_classes(self, family: Family) -> bool:
         """Whether what differs in the names is a number or a label: else it may be a model."""
         keys = {*map(outputs.same, family.columns)}
-        if all(key.isdecimal() for key in keys):
+        if all(key.removeprefix("-").isdecimal() for key in keys):
             return True
         if self.hot is not None:
             return keys == {*map(outputs.same, self.hot[0].columns)}
@@ -336,7 +334,7 @@ class Candidates:
         free = self.numeric()
         words = set() if self.label is None else {*map(outputs.same, self.label.values()[1])}
         sets = [
-            [n for n in free if n.strip().isdecimal()],
+            [n for n in free if n.strip().removeprefix("-").isdecimal()],
             [n for n in free if outputs.same(n) in words],
             [n for n in free if not role_of(n) or role_of(n).endswith("?")],
             [n for n in free if self.in_unit(n)],

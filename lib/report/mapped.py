@@ -27,9 +27,10 @@ def check_roles(table: Table, mapped: dict[str, str]) -> None:
             raise ReadingError(
                 table.source, f"--map must name one of {allowed}, got {short(repr(role))}"
             )
-    if mapped.get("first", "0") not in ("0", "1"):
+    if mapped.get("first", "0") not in ("-1", "0", "1"):
         raise ReadingError(
-            table.source, f"--map first={mapped['first']}: the first class must be number 0 or 1"
+            table.source,
+            f"--map first={mapped['first']}: the first class must be number 0 or 1, or -1 of three",
         )
     seen: dict[str, str] = {}
     for role, name in mapped.items():

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
-from lib.report import outputs
+from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
 from lib.report.mapped import check_roles, check_used, refuse
 from lib.report.naming import Family, counted, families, part_of, role_of
@@ -111,11 +111,13 @@ class _Mapper:
         kept = self.parts != "train"
         self.abstained = self.read_abstained()
         label, hot = self.read_label()
+        label, inferred = self.leave_unsaid(label, kept)
         candidates = self.read_outputs(label, hot)
         if not candidates:
             self.nothing(label)
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
+        self.without_answer(chosen, inferred)
         arrays, classes = self.arrays(chosen), chosen.classes
         del candidates, chosen  # each holds as much as the file
         arrays |= self.read_others(arrays)
@@ -223,6 +225,62 @@ class _Mapper:
         if column is not None and "label" not in self.mapped:
             self.ask_which(column)
         return column, None
+
+    def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
+        """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
+        answers = self.answer_columns(label)
+        if label is not None:
+            if gone := unsaid.unknown_labels(label, answers, self.table.columns):
+                self.says.append(
+                    f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
+                    "label; if it is a class, give it another name"
+                )
+                label = self.table.columns[label.name] = unsaid.emptied(label, gone)
+            for column in answers:
+                if gone := unsaid.no_answers(column, label.values()[1]):
+                    self.says.append(
+                        f"{column.name!r}: {unsaid.told(column, gone, kept)} is taken for no answer"
+                    )
+                    self.table.columns[column.name] = unsaid.emptied(column, gone)
+        column = self.column("prediction")
+        if column is None:
+            return label, ""
+        self.used.discard(column.name)
+        if self.abstained is None and (column.empty & kept).any():
+            self.abstained = column.empty & kept
+            return label, column.name
+        return label, ""
+
+    def answer_columns(self, label: Column | None) -> list[Column]:
+        """Columns that may hold what models answered: so called, or with cells of the label."""
+        names = set() if label is None else {*label.values()[1]}
+        found = []
+        for name, column in self.table.columns.items():
+            role = role_of(name).rstrip("?")
+            if name in self.used or column.text or role in ("part", "group", "cluster", "correct"):
+                continue
+            if role == "prediction" or (not column.numeric and names & {*column.values()[1]}):
+                found.append(column)
+        return found
+
+    def without_answer(self, chosen: Candidate, inferred: str) -> None:
+        """Take rows without an answer as abstentions, where no column says which these are."""
+        if inferred and inferred not in self.used:
+            self.abstained, inferred = None, ""
+        test = self.parts == "test"
+        if self.abstained is None and chosen.predicted is not None and chosen.logits is None:
+            self.abstained = chosen.predicted < 0
+            inferred = chosen.option.rpartition("prediction=")[2].split(",")[0]
+        elif not inferred:
+            return
+        count = int((self.abstained & test).sum())
+        if count in (0, test.sum()):
+            self.abstained = None
+        else:
+            self.says.append(
+                f"{inferred!r} has no answer in {count:,} of {counted(int(test.sum()), 'row')}: "
+                "taken as abstentions"
+            )
 
     def ask_which(self, column: Column) -> None:
         """Raise an error if another column may as well be the label: one may be a prediction."""

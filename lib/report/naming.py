@@ -131,7 +131,8 @@ _TOKEN = (
     "prediction|preds|pred|yhat|likelihood|sigmoid|votes|vote|y|label|labels|target|onehot|one_hot"
 )
 _BEFORE = re.compile(
-    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*", re.I
+    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+(?=-\d)|[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*",
+    re.I,
 )
 _JOINED = re.compile(r"((?:.*[^a-z])?(?:proba|prob|logit|score|pred))([a-z][\w ]*?)", re.I)
 _AFTER = re.compile(rf"(.+?)[^a-z0-9]+({_TOKEN})", re.I)

@@ -311,8 +311,6 @@ def union(
             names.setdefault(outputs.same(word), word)
     numbers = all(_is_number(n) for n in names)
     order = sorted(names, key=(lambda n: (float(n), n)) if numbers else str)
-    if numbers and "-1" in order and len(order) > 2:
-        order.remove("-1")
     if len(order) > 25_000 or not order:
         return None
     place = {name: j for j, name in enumerate(order)}

@@ -260,14 +260,18 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
     numbers = [float(n) for n in names] if column.numeric else []
     whole = column.numeric and all(n == int(n) for n in numbers)
     unknown = "-1" in names and len(names) > 1 and not (set(names) == {"-1", "1"} and k == 2)
+    unknown &= "-1" not in by_key
     known = [name for name in names if not (unknown and name == "-1")]
-    if "first" not in given and all(same(n) in by_key for n in known) and len(by_key) == k:
+    signs = whole and k == 3 and {*names} == {"-1", "0", "1"} and unknown  # -1 may be a class
+    named = all(same(n) in by_key for n in known) and len(by_key) == k
+    if "first" not in given and named and not signs:
         table = [by_key.get(same(n), -1) if n in known else -1 for n in names]
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
+        how += ", -1 where it is unknown" * unknown
         return [Labels(_coded(table, places), f"{said}, {how}")]
     if whole:
         found = _numbered(numbers, places, k, given, said, unknown)
-        if "first" in given or all(_INTEGER.fullmatch(key) for key in by_key):
+        if "first" in given or (all(_INTEGER.fullmatch(key) for key in by_key) and not signs):
             return found
         shown = ", ".join(map(repr, keys[:4])) + ", ..." * (k > 4)
         return [
@@ -294,15 +298,18 @@ def _numbered(
         table = [0 if n < 0 else 1 for n in numbers]
         return [Labels(_coded(table, places), f"{said}: -1 is the first class, 1 the second")]
     found = []
-    for first in (0, 1):
+    for first in (-1, 0, 1):
+        if first < 0 and not (k == 3 and {*numbers} == {-1, 0, 1}):
+            continue
         if not (low >= first and high < k + first):
             continue
         if "first" in given and given["first"] != str(first):
             continue
         table = [int(n) - first if n >= first else -1 for n in numbers]
-        how = "counted from 0" if first == 0 else f"counted from 1, so that {k} is the last class"
+        how = f"counted from {first}, so that {k + first - 1} is the last class"
+        how = "counted from 0" if first == 0 else how
         found.append(Labels(_coded(table, places), f"{said}, {how}", f"first={first}"))
-    if len(found) == 2:
+    if len(found) > 1:
         found = [Labels(one.codes, one.says, one.option, True) for one in found]
     return found
 
