@@ -22,11 +22,13 @@ _KINDS = {
     "log_probabilities": "log probabilities",
     "logits": "logits",
 }
+_SUMS = ("probabilities", "percent", "votes", "log probabilities")  # told by the sums of rows
 _SAYS = {
     "probabilities": "probabilities in {k} columns, {columns}: each row sums to 1; their logarithms"
     " are taken",
     "percent": "percentages in {k} columns, {columns}: each row sums to 100; the logarithms of the "
     "probabilities are taken",
+    "votes": "votes in {k} columns, {columns}: each row has the same sum, by which it is divided",
     "log probabilities": "log probabilities in {k} columns, {columns}: their exponentials sum to 1 "
     "in each row",
     "one hot": "hard predictions in {k} columns, {columns}: one 1 in each row",
@@ -177,7 +179,7 @@ class Candidates:
         if not options:
             self.mismatch(keys, family.shown)
         self.mapper.used.update(n for one, *_ in found for n in one.columns.values())
-        if kind == "one hot" and "logit" in f"{role_word(family)}":
+        if kind in ("one hot", "votes") and "logit" in role_word(family):
             kind = "logits"
         logits, said = outputs.as_logits(matrix, kind) if kind != "one hot" else (None, _ANSWERS)
         says = [_SAYS[kind].format(k=len(keys), columns=family.shown), *said]
@@ -268,7 +270,11 @@ class Candidates:
                     kind = "logits"  # their exponentials do not sum to 1
                 if role == "probabilities":
                     kind = outputs.kind_of(matrix)
-                    kind = kind if kind in ("percent", "one hot", "shares") else "probabilities"
+                    kind = (
+                        kind
+                        if kind in ("percent", "one hot", "shares", "votes")
+                        else "probabilities"
+                    )
                 return [(family, self.finite(family, matrix, kind), kind)]
         return []
 
@@ -290,7 +296,7 @@ class Candidates:
 
     def is_of_classes(self, family: Family, kind: str) -> bool:
         """Whether columns are one of each class, by their sums or by labels and names."""
-        if kind in ("probabilities", "percent", "log probabilities"):
+        if kind in _SUMS:
             return True
         if kind not in ("logits", "shares", "one hot"):
             return False
@@ -344,8 +350,7 @@ class Candidates:
                 continue
             matrix = self.mapper.matrix(names)
             kind = outputs.kind_of(matrix)
-            sums = ("probabilities", "percent", "log probabilities")
-            if kind in (sums if place >= 2 else (*sums, "logits", "shares", "one hot")):
+            if kind in (_SUMS if place >= 2 else (*_SUMS, "logits", "shares", "one hot")):
                 family = Family("", "", {name: name for name in names})
                 if self.fits(names):
                     return [(family, self.finite(family, matrix, kind), kind)]

@@ -44,11 +44,17 @@ def check_roles(table: Table, mapped: dict[str, str]) -> None:
         seen[name] = role
 
 
-def check_numbers(table: Table, columns: list[Column], rows: npt.NDArray[Any]) -> None:
-    """Raise an error where a column that is named for numbers has none."""
+def check_numbers(
+    table: Table, columns: list[Column], rows: npt.NDArray[Any], probability: bool = False
+) -> None:
+    """Raise an error where a column that is named for numbers, or for a probability, has none."""
     for column in columns:
-        if (bad := np.isnan(column.numbers) & rows).any():
-            raise table.cell_error(column.name, "a number in every row", int(bad.argmax()))
+        bad, allowed = np.isnan(column.numbers), "a number in every row"
+        if not (bad & rows).any() and probability:
+            bad = (column.numbers < 0) | (column.numbers > 100)
+            allowed = "a probability, from 0 to 1, or a percentage"
+        if (bad & rows).any():
+            raise table.cell_error(column.name, allowed, int((bad & rows).argmax()))
 
 
 def refuse(mapper: Any, role: str, column: Column) -> None:

@@ -15,7 +15,7 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
-_MOST_SUM = 0.02
+_MOST_SUM = 0.05
 _UNDEFINED = "no"
 _BLOCK = 1 << 12  # rows
 _INTEGER = re.compile("-?[0-9]{1,15}")
@@ -98,7 +98,8 @@ def kind_of(matrix: Array) -> str:
     """Of what kind rows of numbers are, one column a class.
 
     ``probabilities``, ``percent`` and ``log probabilities`` are recognized by their sums, ``one
-    hot`` by its zeros and ones; ``shares`` are in [0, 1] without a sum of 1; others ``logits``.
+    hot`` by its zeros and ones, ``votes`` are whole numbers of one sum; ``shares`` are in [0, 1]
+    without a sum of 1; others ``logits``.
     """
     kinds: set[str] = set()
     step = _step(matrix)
@@ -131,6 +132,8 @@ def _kind_of_block(known: Array, step: float) -> str:
         most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step)) + 1e-9
         if (abs(known.sum(axis=1) - 100) <= most).all():
             return "percent"
+    if 0 <= low and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
+        return "votes"
     if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
         return "log probabilities"
     return "logits"
@@ -140,7 +143,7 @@ def _step(values: Array) -> float:
     """The unit of the last decimal in which all values are written; 0 if there is none."""
     some = values[:: max(1, len(values) // 200)].astype(float)
     some = some[~np.isnan(some).any(axis=1)]
-    for digits in range(1, 7):
+    for digits in range(7):
         if np.allclose(some, np.round(some, digits), rtol=0, atol=1e-9):
             return 10.0**-digits
     return 0.0
@@ -183,9 +186,9 @@ def finite(logits: Array) -> tuple[Array, str]:
 
 def as_logits(matrix: Array, kind: str) -> tuple[Array, list[str]]:
     """Logits of numbers of a kind, and sentences on how they came about."""
-    if kind in ("probabilities", "one hot", "percent", "shares"):
+    if kind in ("probabilities", "one hot", "percent", "shares", "votes"):
         scaled = matrix / 100 if kind == "percent" else matrix
-        if kind == "shares":
+        if kind in ("shares", "votes"):
             total = scaled.sum(axis=1, keepdims=True)
             scaled = scaled / np.where(total > 0, total, 1.0)
         logs, zeros = log_of(scaled)
