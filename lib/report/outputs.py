@@ -132,7 +132,7 @@ def _kind_of_block(known: Array, step: float) -> str:
         most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step)) + 1e-9
         if (abs(known.sum(axis=1) - 100) <= most).all():
             return "percent"
-    if 0 <= low and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
+    if low >= 0 and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
         return "votes"
     if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
         return "log probabilities"

@@ -116,8 +116,8 @@ class ModelPredictions:
     Notes
     -----
     Where logits are probabilities (no value is negative, each row sums to 1, or to 100, and some
-    value is neither 0 nor 1), their logarithms are taken; minus infinity is taken as far below the row's
-    largest.  `reading` says so.
+    value is neither 0 nor 1), their logarithms are taken; minus infinity is taken as far below the
+    row's largest.  `reading` says so.
 
     Raises
     ------

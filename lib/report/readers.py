@@ -21,16 +21,18 @@ from lib.data.arrays import (
     too_large,
 )
 from lib.data.untrusted import short
+from lib.report.membership import renamed
 from lib.report.naming import counted, part_of, plain, role_of
 from lib.report.objects import read_json, read_lines
 from lib.report.packed import PACKED, inner_suffix, open_text
-from lib.report.predictions import NAMES
+from lib.report.predictions import FORMAT, NAMES
 from lib.report.tables import Table, from_arrays, from_rows
 from lib.report.trials import TRIAL, read_trial
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _TABS = (".tsv", ".tab")
 _TEXTS = (*_TABS, ".csv", ".txt", ".json", ".jsonl", ".ndjson")  # read packed too
+_ONE_COLUMN = {name for name, _, shape, _ in FORMAT if shape.endswith(",)")}
 _COMMENTS = 100  # lines before the header that may begin with #
 
 
@@ -147,7 +149,11 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
 
     Labels, groups and clusters are called so by others too: alone they do not decide.
     """
+    arrays = renamed(arrays, notes)
     own = {name: values for name, values in arrays.items() if name in NAMES}
+    for name, values in own.items():
+        if name in _ONE_COLUMN and np.ndim(values) == 2 and np.shape(values)[1] == 1:
+            own[name] = np.asarray(values)[:, 0]
     if any(not name.endswith(("labels", "groups", "clusters")) for name in own) or (
         own and len(own) == len(arrays)
     ):
