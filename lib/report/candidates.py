@@ -87,7 +87,8 @@ class Candidates:
             if set(names) == set(wanted) and len(set(names)) == len(names):
                 order = np.array([*(wanted.index(name) for name in names), -1])
                 return [Labels(order[codes], said)]
-            return [Labels(codes, f"{said}, in the order of the columns", guess=True)]
+            how = f"{said}, in the order of the columns"
+            return [Labels(codes, how, guess=True, ordered=len(keys) > 2)]
         if self.label is None and (found := self.by_value(keys)):
             return found
         if self.label is None:
@@ -197,12 +198,13 @@ class Candidates:
         candidates = [
             Candidate(
                 one.codes,
-                tuple(keys),
+                tuple(one.names or keys),
                 [*says, one.says],
                 ",".join(filter(None, (f"{role}={family.pattern}", one.option))),
                 logits=None if kind == "one hot" else logits,
                 predicted=matrix.argmax(axis=1) if kind == "one hot" else None,
                 guess=one.guess,
+                ordered=one.ordered,
                 rivals=rivals,
             )
             for one in options

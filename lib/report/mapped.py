@@ -76,7 +76,8 @@ def check_used(mapper: Any, label: Column | None, classes: tuple[str, ...]) -> N
             refuse(mapper, role, mapper.table.columns[names[0]])
     positive = mapped.get("positive")
     allowed = [*dict.fromkeys([*classes, *(label.values()[1] if label is not None else ())])]
-    if positive is not None and label is not None and positive not in allowed:
+    alone = label is not None and len(label.values()[1]) == 1  # the other class has no name
+    if positive is not None and label is not None and positive not in allowed and not alone:
         raise ReadingError(
             source, f"--map positive={positive}: must be one of {short(repr(allowed)[1:-1])}"
         )

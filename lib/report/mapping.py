@@ -15,6 +15,7 @@ from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
 from lib.report.mapped import check_roles, check_used, refuse
 from lib.report.naming import Family, counted, families, part_of, role_of
+from lib.report.other_tasks import refuse_other_tasks
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -23,6 +24,12 @@ from lib.suitability.signals import SIGNAL_NAMES
 Array = npt.NDArray[Any]
 
 PARTS = ("holdout", "test", "user")
+_NAME_THEM = (
+    "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
+)
+_NO_REPORT = "of numbers there is no report"
+#: What columns of one-hot labels begin with.
+_ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
 EXAMPLE = (
     "label,p_cat,p_dog / cat,0.9,0.1 / dog,0.3,0.7 (a header, then a row for each prediction: the "
     "label, and the probability of each class)"
@@ -202,11 +209,13 @@ class _Mapper:
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
-            before = family.before.split("_")[-1] in ("label", "target", "y", "onehot", "labels")
+            before = family.before.split("_")[-1] in _ONE_HOT
             if "label" not in self.mapped and (truth or before):
                 found = self.hot(family)
                 if found is not None:
                     return None, found
+        if self.why and not {"label", "label?"} & {*self.by_role, *self.mapped}:
+            raise ReadingError(self.table.source, *dict.fromkeys(self.why))
         column = self.column("label")
         if column is not None and column.numeric:
             known = column.numbers[~np.isnan(column.numbers)]
@@ -218,8 +227,11 @@ class _Mapper:
                 self.used.discard(column.name)
                 self.why.append(
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
-                    "of numbers there is no report"
+                    f"{_NO_REPORT}"
                 )
+                said = [self.table.columns[name] for name in self.by_role.get("prediction", ())]
+                if any(each.numeric and (each.numbers % 1 > 0).any() for each in said):
+                    raise ReadingError(self.table.source, *self.why)
                 self.says += self.why[-1:]
                 return None, None
         if column is not None and "label" not in self.mapped:
@@ -230,6 +242,7 @@ class _Mapper:
         """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
         answers = self.answer_columns(label)
         if label is not None:
+            refuse_other_tasks(self.table.source, label, answers)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
                     f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
@@ -339,6 +352,8 @@ class _Mapper:
         lines = self.of_papers()
         lines += [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
         lines += self.odd_columns()
+        if any(_NO_REPORT in line for line in lines):  # nothing else would do
+            raise ReadingError(self.table.source, *lines)
         if label is None:
             lines.append(
                 "no column is known to be the label (such as label, y_true, target): name it with "
@@ -382,7 +397,7 @@ class _Mapper:
             if role == "prediction" and column.numeric and broken.any():
                 lines.append(
                     f"{name!r} holds numbers such as {column.numbers[broken.argmax()]:.6g}, which "
-                    "are no classes: of numbers there is no report."
+                    f"are no classes: {_NO_REPORT}."
                 )
             worded = ~there & ~column.empty
             if not column.text and worded.any() and 2 * there.sum() > len(there):
@@ -473,7 +488,16 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
     if any(one.contrary for one in candidates):
         above, supported = [], []
     if len(supported) == 1 or (len(above) == 1 and len(supported) == 2 and above[0] in supported):
-        return (above or supported)[0]
+        one = (above or supported)[0]
+        if one.ordered and (found := one.better_order(rows)):
+            raise ReadingError(
+                source,
+                f"the columns may be in another order than the classes: {'; '.join(one.says)}. So "
+                f"read, its accuracy is {found[0]:.3f}; in the order that fits best it would be "
+                f"{found[1]:.3f}.",
+                _NAME_THEM,
+            )
+        return one
     if len(candidates) > 1 and all(score is None for score in scores):
         sure = [one for one in candidates if not one.guess]
         if len(sure) == 1:
@@ -487,8 +511,16 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
         told = "no labels to tell"
         if score is not None:
             told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
-        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {shlex.quote(one.option)}.")
-    lines.append("Say which by its --map.")
+        choice = (
+            f"; --map {shlex.quote(one.option)}"
+            if not one.ordered or "first=" in one.option
+            else ""
+        )
+        lines.append(f"({place}) {'; '.join(one.says)}: {told}{choice}.")
+    if any(one.ordered for one in candidates):
+        lines.append(_NAME_THEM)
+    if any(not one.ordered or "first=" in one.option for one in candidates):
+        lines.append("Say which by its --map.")
     raise ReadingError(source, *lines)
 
 

@@ -143,6 +143,9 @@ _TRUTH = re.compile(
 )
 
 
+_OF_NAMES = re.compile("(class|label|target|category)(es|s)?(_names?)?|categories|(class_)?names")
+
+
 @dataclass(frozen=True)
 class Family:
     """Columns that differ in what may be the name of a class: that name, and the column."""
@@ -204,6 +207,11 @@ def role_of(name: str) -> str:
             said = role == "label" and bool(_SAID & set(word.split("_")))
             return f"{'prediction' if said else role}??"
     return ""
+
+
+def is_of_names(name: str) -> bool:
+    """Whether an array is called one of the names of classes, such as ``class_names``."""
+    return bool(_OF_NAMES.fullmatch(plain(name)))
 
 
 def part_of(word: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
 from lib.data.untrusted import short
-from lib.report.naming import role_of
+from lib.report.naming import is_of_names, role_of
 from lib.report.nested import flatten
 from lib.report.packed import open_text
 from lib.report.tables import MOST_COLUMNS, Builder, Table
@@ -100,14 +101,31 @@ def _rows(found: Any, depth: int = 0) -> list[Any]:
         return inner[0]
     if lists:
         wide = {k: v for k, v in found.items() if isinstance(v, list)}
-        same = len({len(v) for v in wide.values()}) == 1
-        rows = zip(*wide.values(), strict=True) if same else ()
-        return [dict(zip(wide, row, strict=True)) for row in rows]
+        size, often = Counter(map(len, wide.values())).most_common(1)[0]
+        if often < min(2, len(wide)):
+            return []
+        long = {k: _with_names(v, found) for k, v in wide.items() if len(v) == size}
+        rows = zip(*long.values(), strict=True)
+        return [dict(zip(long, row, strict=True)) for row in rows]
     objects = {k: v for k, v in found.items() if isinstance(v, dict) and len(v) > 1}
     if len(objects) == len(found) > 1:
         return _columns(objects) or [*objects.values()]
     nested = [rows for v in objects.values() if depth == 0 and (rows := _rows(v, 1))]
     return nested[0] if len(nested) == 1 else []
+
+
+def _with_names(rows: list[Any], found: dict[str, Any]) -> list[Any]:
+    """Lists of numbers by the names of classes, if another list holds these."""
+    width = len(rows[0]) if isinstance(rows[0], list) else 0
+    for name, names in found.items():
+        if is_of_names(name) and isinstance(names, list) and len({*map(str, names)}) == width > 1:
+            return [
+                dict(zip(map(str, names), row, strict=True))
+                if isinstance(row, list) and len(row) == width == len(names)
+                else row
+                for row in rows
+            ]
+    return rows
 
 
 def _columns(objects: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

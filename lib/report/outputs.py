@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from lib.report.naming import Family, plain
 from lib.report.tables import Column
@@ -17,7 +17,10 @@ Array = npt.NDArray[Any]
 _SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
 _MOST_SUM = 0.05
 _UNDEFINED = "no"
+_OTHER = "other"  # a class of which there is no label
 _BLOCK = 1 << 12  # rows
+_MOST_ORDERED = 1000  # classes of which another order is tried
+_FEW_ROWS, _CLEAR = 5, 0.05  # by which another order of classes must be better, in rows and of all
 _INTEGER = re.compile("-?[0-9]{1,15}")
 #: Words for the second of two classes.
 POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
@@ -40,6 +43,7 @@ class Candidate:
     confidence: Array | None = None
     correct: Array | None = None  # NaN where unknown
     guess: bool = False
+    ordered: bool = False  # classes by the columns' order alone
     contrary: bool = False  # against what the names say: never chosen without being asked
     rivals: dict[str, Array] = field(default_factory=dict)  # predicted, by name of the model
 
@@ -66,6 +70,24 @@ class Candidate:
             return None
         counts = np.bincount(self.labels[known])
         return float((answers == self.labels)[known].mean()), float(counts.max() / known.sum())
+
+    def better_order(self, rows: Array) -> tuple[float, float] | None:
+        """Accuracy as it is, and with the classes in another order, if that is clearly more.
+
+        What fits one half of the rows best is tried on the other: by chance nothing is better.
+        """
+        known = np.flatnonzero(rows & (self.labels >= 0) & (self.answers >= 0))
+        k, n = len(self.classes), len(known)
+        if k > _MOST_ORDERED:
+            return None
+        pairs = self.labels[known] * k + self.answers[known]
+        halves = [np.bincount(pairs[j::2], minlength=k * k).reshape(k, k) for j in (0, 1)]
+        gain = 0
+        for one, other in (halves, halves[::-1]):
+            order = optimize.linear_sum_assignment(one, maximize=True)
+            gain += int(other[order].sum() - other.trace())
+        right = int(halves[0].trace() + halves[1].trace())
+        return (right / n, (right + gain) / n) if gain > max(_FEW_ROWS, _CLEAR * n) else None
 
     def ranks(self, rows: Array) -> float | None:
         """Area under the ROC curve of the second of two classes; None if there are others."""
@@ -250,6 +272,8 @@ class Labels:
     says: str
     option: str = ""
     guess: bool = False
+    ordered: bool = False
+    names: tuple[str, ...] = ()  # of the classes, where columns have none
 
 
 def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> list[Labels]:
@@ -278,7 +302,12 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
             return found
         shown = ", ".join(map(repr, keys[:4])) + ", ..." * (k > 4)
         return [
-            replace(one, says=f"{one.says}, in the order of the columns, {shown}", guess=True)
+            replace(
+                one,
+                says=f"{one.says}, in the order of the columns, {shown}",
+                guess=True,
+                ordered=k > 2,
+            )
             for one in found
         ]
     if column.numeric or len(names) > k:
@@ -321,6 +350,8 @@ def _worded(
     names: list[str], places: Array, keys: list[str], given: dict[str, str], said: str
 ) -> list[Labels]:
     """Words that no column bears: in the order of the alphabet; two of them in either order."""
+    if len(names) == 1 and len(keys) == 2:
+        return _alone(names[0], places, given, said)
     if len(names) != len(keys):
         return []
     order = sorted(range(len(names)), key=lambda j: names[j])
@@ -337,6 +368,22 @@ def _worded(
     return [_in_order(order, names, places, said, True)]
 
 
+def _alone(name: str, places: Array, given: dict[str, str], said: str) -> list[Labels]:
+    """The only word of two classes: the second if it is a word for that, else either."""
+    told = given.get("positive", name if is_positive(name) else "")
+    return [
+        Labels(
+            _coded([j], places),
+            f"{said}, {name!r} alone, the {('first', 'second')[j]} class",
+            f"positive={(_OTHER, name)[j]}",
+            not told,
+            names=((name, _OTHER), (_OTHER, name))[j],
+        )
+        for j in (1, 0)
+        if not told or (told == name) == j
+    ]
+
+
 def _in_order(order: list[int], names: list[str], places: Array, said: str, guess: bool) -> Labels:
     table = [0] * len(names)
     for place, j in enumerate(order):
@@ -344,7 +391,9 @@ def _in_order(order: list[int], names: list[str], places: Array, said: str, gues
     shown = ", ".join(repr(names[j]) for j in order[:4]) + ", ..." * (len(order) > 4)
     option = f"positive={names[order[1]]}" if len(order) == 2 else ""
     how = f"{said}, in words; the columns are {shown} in this order"
-    return Labels(_coded(table, places), how, option, guess)
+    return Labels(
+        _coded(table, places), how, option, guess, len(order) > 2, tuple(names[j] for j in order)
+    )
 
 
 def one_hot(matrix: Array, family: Family) -> tuple[Array, str]:

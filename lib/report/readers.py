@@ -22,7 +22,7 @@ from lib.data.arrays import (
 )
 from lib.data.untrusted import short
 from lib.report.membership import renamed
-from lib.report.naming import counted, part_of, plain, role_of
+from lib.report.naming import counted, is_of_names, part_of, plain, role_of
 from lib.report.objects import read_json, read_lines
 from lib.report.packed import PACKED, inner_suffix, open_text
 from lib.report.predictions import FORMAT, NAMES
@@ -222,10 +222,27 @@ def _same_rows(source: str, arrays: dict[str, Any], notes: list[str]) -> dict[st
                 f"{source}: {name!r} must have a row for each prediction, got shape {one.shape} "
                 f"beside {one.shape[1]:,} rows of others: save {name}.T"
             )
+    arrays = _with_class_names(arrays, most, notes)
     for name in [n for n, a in arrays.items() if len(a) != most]:
         size = len(arrays.pop(name))
         notes.append(f"array {name!r} is left out: it has {size:,} rows, not {most:,}")
     return arrays
+
+
+def _with_class_names(arrays: dict[str, Any], rows: int, notes: list[str]) -> dict[str, Any]:
+    """Matrices as columns by the names of classes, where another array holds these."""
+    found = dict(arrays)
+    for name, names in arrays.items():
+        words = [str(word) for word in names] if names.ndim == 1 and is_of_names(name) else []
+        wide = [n for n, a in arrays.items() if a.ndim == 2 and a.shape == (rows, len(words))]
+        if len(words) == rows or len({*words}) < len(words) or not wide:
+            continue
+        del found[name]
+        notes.append(f"{name!r} names the columns of {', '.join(map(repr, wide))}")
+        for n in wide:
+            values = found.pop(n)
+            found |= {f"{n}_{word}": values[:, j] for j, word in enumerate(words)}
+    return found
 
 
 def _read_npy(path: Path) -> Table:
