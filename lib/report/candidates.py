@@ -422,13 +422,10 @@ class Candidates:
         right = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         correct = np.where(places < 0, np.nan, right.astype(float))
         says = [f"{column.name!r} says whether an answer is right"]
-        confidence = None
-        for role in ("confidence", "probability", "logit"):
-            score = self.mapper.column(role)
-            if score is not None and score.numeric and not score.empty[self.rows].any():
-                confidence = score.numbers
-                says.append(f"{score.name!r} is the confidence")
-                break
+        confidence, found = None, Numbers(self).columns()
+        if found and role_of(found[0].name) in ("confidence", "probability", "logit"):
+            confidence, percent = Numbers(self).as_confidence(found[0])
+            says.append(f"{found[0].name!r} is the confidence{', in percent' * percent}")
         else:
             says.append("there is no confidence")
         none = np.full(self.table.rows, -1, dtype=np.int64)

@@ -14,7 +14,7 @@ from lib.data.untrusted import printable, short
 from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
 from lib.report.mapped import check_roles, check_used, refuse
-from lib.report.naming import Family, counted, families, part_of, role_of
+from lib.report.naming import Family, counted, families, part_of, plain, role_of
 from lib.report.other_tasks import refuse_other_tasks
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
@@ -24,6 +24,7 @@ from lib.suitability.signals import SIGNAL_NAMES
 Array = npt.NDArray[Any]
 
 PARTS = ("holdout", "test", "user")
+_SPLITS = ("train", "val", "test", "production")
 _NAME_THEM = (
     "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
 )
@@ -146,13 +147,17 @@ class _Mapper:
         rows = self.table.rows
         if (told := self.mapped.get("part")) and told not in self.table.columns and part_of(told):
             return _one(rows, part_of(told))
-        column = self.column("part")
+        column = self.column("part") or self.domains()
         found = None
         if column is not None:
             places, names = column.values()
-            parts = [part_of(name) for name in names]
+            parts = [part_of(name, True) for name in names]
             if not (places < 0).any() and all(parts) and not {"member", "nonmember"} & {*parts}:
                 found = np.array(parts, dtype=object)[places]
+            elif any(parts) and role_of(column.name) == "part":  # else training rows would count
+                bad = np.array([*(part is None for part in parts), True])[places]
+                allowed = f"one of {', '.join(_SPLITS)} in every row"
+                raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
             else:
                 self.used.discard(column.name)
                 refuse(self, "part", column)
@@ -174,6 +179,14 @@ class _Mapper:
             told = f"{counted(n, 'training row')} {'is' if n == 1 else 'are'} left out"
             self.says.append(f"{told}: the model has seen them")
         return found
+
+    def domains(self) -> Column | None:
+        """A column called a domain that says source and target."""
+        for name, column in self.table.columns.items():
+            if plain(name) == "domain" and {*map(plain, column.words)} == {"source", "target"}:
+                self.used.add(name)
+                return column
+        return None
 
     def read_abstained(self) -> Array | None:
         """Whether the model abstained, in each row; an empty cell says no."""
@@ -363,7 +376,7 @@ class _Mapper:
             "no columns are known to be what the model says (such as p_cat and p_dog, prob_0 and "
             "prob_1, logit_0 and logit_1, probability, or prediction and confidence): name them "
             "with --map probabilities=PATTERN, logits=PATTERN, probability=COLUMN (of the second "
-            "class) or prediction=COLUMN."
+            "class), prediction=COLUMN or correct=COLUMN (whether it was right)."
         )
         names = short(", ".join(map(repr, few or free))) or "no others"
         lines.append(f"Its columns that are not yet known: {names}.")

@@ -298,6 +298,13 @@ class Numbers:
 
     # --- of the predicted class -------------------------------------------------------------------
 
+    def as_confidence(self, column: Column) -> tuple[Array, bool]:
+        """How sure the model is, and whether that was in percent."""
+        low, high = self.ends(column)
+        percent = self.kind(column) == "percent" or (low >= 0 and _HALF < high <= 100)
+        percent &= not role_of(column.name).startswith("logit")
+        return column.numbers / (100 if percent else 1), percent
+
     def of_predicted(
         self, column: Column, kind: str, prediction: Column, others: Sequence[Column] = ()
     ) -> list[Candidate]:
@@ -306,9 +313,9 @@ class Numbers:
         if found is None:
             return []
         labels, (predicted, *answers), classes, said = found
-        p = column.numbers / (100 if kind == "percent" else 1)
+        p, percent = self.as_confidence(column)
         says = [f"{column.name!r} is the confidence in the predicted class, {prediction.name!r}"]
-        says[0] += ", in percent" * (kind == "percent")
+        says[0] += ", in percent" * percent
         option = f"confidence={column.name},prediction={prediction.name}"
         common = (labels, classes, [*says, *said], option)
         rivals = {c.name: codes for c, codes in zip(others, answers, strict=True)}
@@ -394,17 +401,22 @@ def _is_number(word: str) -> bool:
 
 
 def _partner(parent: Any, predicted: list[Column]) -> Column | None:
-    """How sure the first model is: the column named as its answers but for the last word."""
+    """How sure the first model is: the column named as its answers but for the last word.
+
+    Of a single model it is any that is called a confidence.
+    """
     begin = plain(predicted[0].name).rpartition("_")[0]
     names = {f"{begin}_{word}" for word in _SURE} if begin else set()
-    free = [parent.table.columns[n] for n in parent.numeric()]
-    for column in free:
-        other = len(predicted) == 1 and role_of(column.name) == "confidence??"
-        if (other or plain(column.name) in names) and not column.empty[parent.rows].any():
-            values = column.numbers[parent.rows]
-            k = 1 if other else len({*map(outputs.same, predicted[0].values()[1])})
-            if ((k * values >= 1 - _ROUNDING) & (values <= 1)).all():
-                return column
+    k, alone = len({*map(outputs.same, predicted[0].values()[1])}), len(predicted) == 1
+    for name in parent.mapper.by_role.get("confidence", ()) if alone else ():
+        Numbers(parent).filled(name, "confidence")
+    for column in [parent.table.columns[n] for n in parent.numeric()]:
+        values, called = column.numbers[parent.rows], role_of(column.name).rstrip("?")
+        if column.empty[parent.rows].any():
+            continue
+        likely = ((k * values >= 1 - _ROUNDING) & (values <= 1)).all()
+        if (alone and called == "confidence") or (plain(column.name) in names and likely):
+            return column
     return None
 
 

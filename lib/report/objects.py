@@ -151,7 +151,10 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
                 f"{type(record).__name__}"
             )
         cells: dict[str, str] = {}
-        flatten(_of_harness(record), "", cells)
+        try:
+            flatten(_of_harness(record), "", cells)
+        except ValueError as error:
+            raise ValueError(f"{path}: row {line}: {error}") from None
         for name, cell in cells.items():
             if name not in builders:
                 if len(builders) >= MOST_COLUMNS:
@@ -190,6 +193,11 @@ def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
             kept["target"] = choices.index(target)
         elif isinstance(target, str) and len(target.strip()) == 1 and target.strip().isalpha():
             kept["target"] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(target.strip().upper())
+        if kept.get("acc", 0) not in (0, 1):
+            raise ValueError(
+                f"acc must be 0 or 1, got {kept['acc']:.6g}: several choices of a sample may be "
+                "right, which is not read; a file with target and one right choice would do"
+            )
         if isinstance(kept.get("target"), int | str):
             for name in ("acc", "acc_norm", "exact_match"):
                 kept.pop(name, None)

@@ -149,7 +149,7 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
 
     Labels, groups and clusters are called so by others too: alone they do not decide.
     """
-    arrays = renamed(arrays, notes)
+    arrays = _in_our_names(renamed(arrays, notes), notes)
     own = {name: values for name, values in arrays.items() if name in NAMES}
     for name, values in own.items():
         if name in _ONE_COLUMN and np.ndim(values) == 2 and np.shape(values)[1] == 1:
@@ -168,10 +168,28 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
     return _by_part(source, arrays, notes)
 
 
+def _in_our_names(arrays: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Arrays beside ours whose names are ours but for the word of the part, such as val_logits."""
+    if not any(name in NAMES and name.endswith("logits") for name in arrays):
+        return arrays
+    found = {}
+    for name, values in arrays.items():
+        first, _, rest = plain(name).partition("_")
+        ours = f"{part_of(first)}_{rest}"
+        if name in NAMES or ours not in NAMES or ours in arrays or ours in found:
+            found[name] = values
+        else:
+            found[ours] = values
+            notes.append(f"{name!r} is {ours}")
+    return found
+
+
 def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     """A table of arrays whose names begin, or end, with the name of a part."""
     parts: dict[str, dict[str, Any]] = {}
     words_of = {name: plain(name).split("_") for name in arrays}
+    begins = {each[0] for each in words_of.values() if len(each) > 1}
+    pair = {"source", "target"} <= begins  # else a target is a label
     inner = {part_of(w[1]) for w in words_of.values() if len(w) > 2 and w[0] == "y"} - {None}
     for name, values in arrays.items():
         values = np.asarray(values)
@@ -183,8 +201,8 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
         part, rest = "", name
         if len(inner) > 1 and len(words) > 1 and words[0] == "y" and part_of(words[1]):
             part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
-        elif len(words) > 1 and part_of(words[0]):
-            part, rest = part_of(words[0]), "_".join(words[1:])
+        elif len(words) > 1 and part_of(words[0], pair):
+            part, rest = part_of(words[0], pair), "_".join(words[1:])
         elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("y",):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
         parts.setdefault(part, {})[rest] = np.squeeze(values) if values.ndim > 1 else values

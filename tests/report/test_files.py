@@ -273,3 +273,64 @@ def test_what_map_names_is_used_or_refused(mapped, said):
     np.testing.assert_array_equal(correct(frame), TWO)
     with pytest.raises(ValueError, match=re.escape(said)):
         read_predictions(frame, as_mapping([mapped]))
+
+
+# --- parts and confidences ------------------------------------------------------------------------
+
+THREE = {f"p_{w}": P[:, j] for j, w in enumerate(WORDS)}
+
+
+def test_parts_by_other_names():
+    third = np.arange(N) % 3
+    split = np.array(["calibration", "source", "target"])[third]
+    found = read_predictions(pd.DataFrame(THREE | {"split": split, "label": WORDS[LABELS]}))
+    np.testing.assert_array_equal(found.correct("test")[0], (SAID == LABELS)[third == 1])
+    assert found.has("user_logits")
+    assert found.has("holdout_logits")
+    domain = np.array(["source", "target"])[third % 2]
+    found = read_predictions(pd.DataFrame(THREE | {"domain": domain, "label": WORDS[LABELS]}))
+    assert len(found.user_logits) == (third % 2 == 1).sum()
+
+
+@pytest.mark.parametrize("other", ["extra", ""])
+def test_a_word_for_no_part_is_named(other):
+    split = np.array(["train", "test", other])[np.arange(N) % 3]
+    frame = pd.DataFrame(THREE | {"split": split, "label": WORDS[LABELS]})
+    with pytest.raises(ValueError, match=f"'split' must be one of train, val.*got '{other}' in r"):
+        read_predictions(frame)
+    folds = frame.assign(split=np.arange(N) % 5)  # of numbers nothing is known
+    assert len(read_predictions(folds).correct("test")[0]) == N
+
+
+def test_arrays_of_a_source_and_a_target(tmp_path):
+    half = N // 2
+    path = tmp_path / "own.npz"
+    source = {"source_probs": P[:half], "source_labels": LABELS[:half]}
+    np.savez(path, **source, target_probs=P[half:])
+    found = read_predictions(path)
+    np.testing.assert_array_equal(found.correct("test")[0], (SAID == LABELS)[:half])
+    assert len(found.user_logits) == N - half
+    assert not found.rivals
+    logits = np.log(P)
+    np.savez(path, test_logits=logits, test_labels=LABELS, val_logits=logits, val_labels=LABELS)
+    assert says(read_predictions(path), "'val_logits' is holdout_logits")
+    np.testing.assert_array_equal(read_predictions(path).holdout_labels, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [(P.max(1), P.max(1)), (100 * P.max(1), P.max(1)), (np.log(P.max(1)), np.log(P.max(1)))],
+)
+def test_a_confidence_beside_answers_of_any_name(given, want):
+    frame = pd.DataFrame({"gold": WORDS[LABELS], "parsed": WORDS[SAID], "confidence": given})
+    np.testing.assert_allclose(read_predictions(frame).test_confidence, want)
+    correct = pd.DataFrame({"is_correct": SAID == LABELS, "confidence": given})
+    np.testing.assert_allclose(read_predictions(correct).test_confidence, want)
+
+
+def test_several_right_choices_of_a_harness_are_refused(tmp_path):
+    choices = [[-1.0, False], [-2.0, False]]
+    lines = [json.dumps({"target": 0, "filtered_resps": choices, "acc": x}) for x in (1.0, 0.4)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"row 2: acc must be 0 or 1, got 0\.4: several choices"):
+        read_predictions(tmp_path / "own.jsonl")
