@@ -19,6 +19,7 @@ from lib.report.other_tasks import refuse_other_tasks
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
+from lib.report.top import surest
 from lib.suitability.signals import SIGNAL_NAMES
 
 Array = npt.NDArray[Any]
@@ -60,7 +61,7 @@ def read_table(table: Table, mapped: Mapping[str, str] | None = None) -> Reading
     ReadingError
         If columns are missing, or two readings are possible and neither is sure.
     """
-    return _Mapper(table, dict(mapped or {})).read()
+    return _Mapper(table if mapped else surest(table), dict(mapped or {})).read()
 
 
 class _Mapper:

@@ -12,7 +12,7 @@ import numpy as np
 from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
 from lib.data.untrusted import short
 from lib.report.naming import is_of_names, role_of
-from lib.report.nested import flatten
+from lib.report.nested import TOP, flatten
 from lib.report.packed import open_text
 from lib.report.tables import MOST_COLUMNS, Builder, Table
 
@@ -171,8 +171,26 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
             require_memory(path, held)
     if not lines:
         raise ValueError(f"{path}: must have rows, got an empty file")
-    columns = {name: builder.column() for name, builder in builders.items()}
-    return Table(str(path), columns, len(lines), np.array(lines))
+    notes: list[str] = []
+    columns = {b.name: b.column() for b in _surest(builders, notes)}
+    return Table(str(path), columns, len(lines), np.array(lines), tuple(notes))
+
+
+def _surest(builders: dict[str, Builder], notes: list[str]) -> list[Builder]:
+    """Scores by class, or, where rows have those of some classes alone, the surest answer."""
+    tops = {n.removesuffix(TOP[0]) for n in builders if n.endswith(TOP[0])}
+    kept = dict(builders)
+    for begin in tops:
+        pair = [kept.pop(begin + end) for end in TOP]
+        of_classes = [n for n in kept if n.startswith(f"{begin}_")]
+        if any(np.isnan(kept[n].numbers).any() for n in of_classes):
+            for name in of_classes:
+                del kept[name]
+            for builder, end in zip(pair, TOP, strict=True):
+                builder.name = f"{begin}_{end[1:]}"
+                kept[builder.name] = builder
+            notes.append(f"{begin!r} has the scores of some classes alone: the surest is taken")
+    return [*kept.values()]
 
 
 def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
