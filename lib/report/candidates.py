@@ -373,6 +373,10 @@ class Candidates:
             return np.where(np.isnan(matrix), -np.inf, matrix)
         bad = empty | np.isposinf(matrix)
         bad |= np.isneginf(matrix) & (kind not in ("logits", "log probabilities"))
+        if kind == "shares" and (zero := (matrix == 0).all(axis=1) & self.rows).any():
+            name = next(iter(family.columns.values()))
+            allowed = "above 0 in one class at least; leave rows without an answer out"
+            raise self.table.cell_error(name, allowed, int(zero.argmax()))
         bad[:] &= ~(empty.all(axis=1, keepdims=True) & (not empty.all()))
         if bad.any():
             row, j = np.argwhere(bad)[0]

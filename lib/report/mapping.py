@@ -3,7 +3,7 @@
 import fnmatch
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
+from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
 from lib.report.naming import Family, counted, families, part_of, plain, role_of
 from lib.report.other_tasks import refuse_other_tasks
@@ -20,7 +21,6 @@ from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
 from lib.report.top import surest
-from lib.suitability.signals import SIGNAL_NAMES
 
 Array = npt.NDArray[Any]
 
@@ -29,13 +29,8 @@ _SPLITS = ("train", "val", "test", "production")
 _NAME_THEM = (
     "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
 )
-_NO_REPORT = "of numbers there is no report"
 #: What columns of one-hot labels begin with.
 _ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
-EXAMPLE = (
-    "label,p_cat,p_dog / cat,0.9,0.1 / dog,0.3,0.7 (a header, then a row for each prediction: the "
-    "label, and the probability of each class)"
-)
 
 
 @dataclass(frozen=True)
@@ -123,7 +118,7 @@ class _Mapper:
         label, inferred = self.leave_unsaid(label, kept)
         candidates = self.read_outputs(label, hot)
         if not candidates:
-            self.nothing(label)
+            nothing(self, label)
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
         self.without_answer(chosen, inferred)
@@ -137,7 +132,7 @@ class _Mapper:
                     f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
                     f"word of more than {MOST_CHARACTERS} characters"
                 )
-        self.says += self.of_papers()
+        self.says += of_papers(self.table)
         left = [n for n in self.table.columns if n not in self.used]
         if left:
             self.says.append(f"not used: {short(', '.join(map(repr, left)))}")
@@ -181,6 +176,18 @@ class _Mapper:
             self.says.append(f"{told}: the model has seen them")
         return found
 
+    def deferrals(self) -> Column | None:
+        """A column of two words for whether there is an answer, such as answer and defer."""
+        for name, column in self.table.columns.items():
+            words = column.words if column.codes is not None and not column.empty.any() else ()
+            silent = [plain(word) in unsaid.SILENT for word in words]
+            answers = [plain(word) in unsaid.ANSWERED for word in words]
+            named = name in self.used or role_of(name) in ("label", "label?", "prediction")
+            if len(words) == 2 and sum(silent) == sum(answers) == 1 and not named:
+                self.used.add(name)
+                return replace(column, words=tuple("yes" if one else "no" for one in silent))
+        return None
+
     def domains(self) -> Column | None:
         """A column called a domain that says source and target."""
         for name, column in self.table.columns.items():
@@ -191,7 +198,7 @@ class _Mapper:
 
     def read_abstained(self) -> Array | None:
         """Whether the model abstained, in each row; an empty cell says no."""
-        column = self.column("abstained")
+        column = self.column("abstained") or self.deferrals()
         if column is None:
             return None
         places, names = column.values()
@@ -201,6 +208,7 @@ class _Mapper:
                 allowed = "true or false, yes or no, or 1 or 0"
                 raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
             self.used.discard(column.name)
+            self.says.append(f"{column.name!r} says not yes or no where the model abstained")
             return None
         found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         self.says.append(
@@ -241,7 +249,7 @@ class _Mapper:
                 self.used.discard(column.name)
                 self.why.append(
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
-                    f"{_NO_REPORT}"
+                    f"{NO_REPORT}"
                 )
                 said = [self.table.columns[name] for name in self.by_role.get("prediction", ())]
                 if any(each.numeric and (each.numbers % 1 > 0).any() for each in said):
@@ -359,69 +367,6 @@ class _Mapper:
         """Every way to read what the model says, the surest kind that there is."""
         return Candidates(self, label, hot).find()
 
-    def nothing(self, label: Column | None) -> None:
-        """Say all that is missing."""
-        free = [n for n in self.table.columns if n not in self.used]
-        few = [n for n in free if not self.table.columns[n].text]
-        lines = self.of_papers()
-        lines += [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
-        lines += self.odd_columns()
-        if any(_NO_REPORT in line for line in lines):  # nothing else would do
-            raise ReadingError(self.table.source, *lines)
-        if label is None:
-            lines.append(
-                "no column is known to be the label (such as label, y_true, target): name it with "
-                "--map label=COLUMN."
-            )
-        lines.append(
-            "no columns are known to be what the model says (such as p_cat and p_dog, prob_0 and "
-            "prob_1, logit_0 and logit_1, probability, or prediction and confidence): name them "
-            "with --map probabilities=PATTERN, logits=PATTERN, probability=COLUMN (of the second "
-            "class), prediction=COLUMN or correct=COLUMN (whether it was right)."
-        )
-        names = short(", ".join(map(repr, few or free))) or "no others"
-        lines.append(f"Its columns that are not yet known: {names}.")
-        lines.append(f"The smallest file that would do: {EXAMPLE}.")
-        raise ReadingError(self.table.source, *lines)
-
-    def of_papers(self) -> list[str]:
-        """What would do with the files of the book's papers: signals, confidences in canaries."""
-        names = set(self.table.columns)
-        if len(names & set(SIGNAL_NAMES)) >= len(SIGNAL_NAMES) // 2:
-            return [
-                "These are signals of a suitability filter: lib.suitability.SuitabilityFilter "
-                "takes them as they are; a report on it needs logits."
-            ]
-        words = {name.rstrip("0123456789").rstrip("_") for name in names}
-        if words & {"confs", "confidences"} and words & {"pos", "positions", "canary"}:
-            return [
-                "If these are confidences in canaries, lib.audit.canary_epsilon says what they "
-                "show of privacy; a report needs membership_score, in rows of the parts member "
-                "and nonmember."
-            ]
-        return []
-
-    def odd_columns(self) -> list[str]:
-        """What keeps columns from being what their names say."""
-        lines = []
-        for name, column in self.table.columns.items():
-            role = role_of(name).rstrip("?")
-            there = ~np.isnan(column.numbers)
-            broken = there & (column.numbers % 1 > 0)
-            if role == "prediction" and column.numeric and broken.any():
-                lines.append(
-                    f"{name!r} holds numbers such as {column.numbers[broken.argmax()]:.6g}, which "
-                    f"are no classes: {_NO_REPORT}."
-                )
-            worded = ~there & ~column.empty
-            if not column.text and worded.any() and 2 * there.sum() > len(there):
-                row = int(worded.argmax())
-                lines.append(
-                    f"{name!r} holds numbers, but {short(repr(column.cell(row)))} in "
-                    f"{self.table.place(row)}: leave such cells empty, or such rows out."
-                )
-        return lines[:3]
-
     # --- what it becomes --------------------------------------------------------------------------
 
     def arrays(self, chosen: Candidate) -> dict[str, Any]:
@@ -457,6 +402,12 @@ class _Mapper:
             places, names = group.values()
             if len(names) > MOST_GROUPS or (places[test] < 0).any() or len(names) < 2:
                 self.used.discard(group.name)
+                if role_of(group.name) == "group":
+                    self.says.append(
+                        f"{group.name!r} is no group: it must have 2 to {MOST_GROUPS} different "
+                        f"values and no empty cell in test rows, got {len(names)} and "
+                        f"{int((places[test] < 0).sum())}"
+                    )
             else:
                 found["test_groups"] = np.array(names)[places[test]]
                 self.says.append(f"{group.name!r} is the group: {len(names)} different")
@@ -466,6 +417,10 @@ class _Mapper:
             parts = [places[self.parts == part] for part in PARTS]
             sure = "cluster" in (*self.mapped, role_of(cluster.name))  # an id may begin anew
             repeats = sure or any(len(np.unique(each)) < len(each) for each in parts)
+            kept = self.parts != "train"
+            if sure and len(names) > 1 and (gaps := (places < 0) & kept).any():
+                allowed = "given in every row, since intervals count it; or leave the column out"
+                raise self.table.cell_error(cluster.name, allowed, int(gaps.argmax()))
             if (places < 0).any() or len(names) in (1, self.table.rows) or not repeats:
                 self.used.discard(cluster.name)
             else:

@@ -23,6 +23,13 @@ def refuse_other_tasks(source: str, label: Column, answers: Sequence[Column]) ->
             "not read. A file for one of them would do: 1 or 0, and its probability.",
         )
     for answer in answers:
+        if off := shifted(label, answer):
+            raise ReadingError(
+                source,
+                f"{label.name!r} and {answer.name!r} seem to count classes from different numbers: "
+                f"they agree in {off[0]:.1%} of the rows, and in {off[1]:.1%} if the answers "
+                f"are counted from {off[2]:.0f}. Number them alike.",
+            )
         if numbers(label, answer):
             raise ReadingError(
                 source,
@@ -49,3 +56,17 @@ def numbers(label: Column, answer: Column) -> bool:
     if len(np.unique(true)) <= _FEW or len(np.unique(said)) < 2:
         return False
     return bool((true == said).mean() < _TOGETHER < np.corrcoef(true, said)[0, 1])
+
+
+def shifted(label: Column, answer: Column) -> tuple[float, float, float] | None:
+    """Agreement as it is and one number further, and where this begins, if it is that clearly."""
+    if not (label.numeric and answer.numeric):
+        return None
+    known = ~np.isnan(label.numbers) & ~np.isnan(answer.numbers)
+    true, said = label.numbers[known], answer.numbers[known]
+    if len(true) < _FEW or np.ptp(true) != np.ptp(said) or np.ptp(true) < 1:
+        return None
+    step = true.min() - said.min()
+    plain, moved = (true == said).mean(), (true == said + step).mean()
+    most = np.unique(true, return_counts=True)[1].max() / len(true)
+    return (plain, moved, true.min()) if abs(step) == 1 and moved > most > plain else None

@@ -27,7 +27,8 @@ POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud",
             "abnormal", "disease", "sick", "bad")  # fmt: skip
 
 #: Cells that say whether, as :func:`same` writes them.
-FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FLAGS = {"1": True, "true": True, "yes": True, "y": True, "t": True,
+         "0": False, "false": False, "no": False, "n": False, "f": False}  # fmt: skip
 
 
 @dataclass

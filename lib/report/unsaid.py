@@ -19,6 +19,8 @@ SILENT = _ANY | {
     "refused", "refusal", "no_answer", "no_prediction", "no_decision", "skip", "skipped",
     "unanswered", "cannot_answer", "can_t_answer",
 }  # fmt: skip
+#: Words for an answer that was given, beside one of those.
+ANSWERED = {"answer", "answered", "answers", "predict", "predicted", "keep", "kept"}
 _CODES = {"-1", "-9", "-99", "-100", "-999", "-9999"}
 _SIGNS = {"-1", "0", "1"}  # all three may be classes, such as of sentiment
 

@@ -334,3 +334,62 @@ def test_several_right_choices_of_a_harness_are_refused(tmp_path):
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
     with pytest.raises(ValueError, match=r"row 2: acc must be 0 or 1, got 0\.4: several choices"):
         read_predictions(tmp_path / "own.jsonl")
+
+
+# --- why not --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            {"label": LABELS + 1, "pred": SAID},
+            r"agree in .* rows, and in .* if the answers are counted from 1\. Number",
+        ),
+        ({"label": LABELS, "pred": WORDS[SAID]}, r"'pred' has no cell of 'label': 'cat', 'dog'"),
+        (
+            {"label": WORDS[LABELS], "p_cat": P[:, 0], "p_dog": P[:, 1]},
+            "'p_cat', 'p_dog' lack 'owl', a label",
+        ),
+        (
+            THREE | {"label": LABELS, "patient_id": [None, *range(N - 1)]},
+            "'patient_id' must be given in every row, since intervals count it",
+        ),
+        (
+            {name: np.where(SECOND == 1, 0, p) for name, p in THREE.items()}
+            | {"label": WORDS[LABELS]},
+            r"'p_cat' must be above 0 in one class at least; leave rows .*got '0' in row \d",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told(columns, said):
+    with pytest.raises(ValueError, match=said):
+        read_predictions(pd.DataFrame(columns))
+
+
+def test_a_group_that_is_none_says_why():
+    gaps = np.where(SECOND == 1, "", np.array(["a", "b"])[LABELS % 2])
+    found = read_predictions(pd.DataFrame(THREE | {"label": WORDS[LABELS], "site": gaps}))
+    assert found.test_groups is None
+    assert says(found, "'site' is no group: it must have 2 to 100 different values and no empty")
+    assert says(found, f"got 2 and {SECOND.sum()}")
+
+
+@pytest.mark.parametrize("words", [("answer", "defer"), ("Answered", "Abstained")])
+def test_two_words_may_say_where_it_abstained(words):
+    low = P.max(axis=1) < 0.7
+    frame = pd.DataFrame(THREE | {"label": WORDS[LABELS], "decision": np.array(words)[low * 1]})
+    np.testing.assert_array_equal(read_predictions(frame).test_abstained, low)
+    flags = frame.assign(decision=WORDS[SAID], deferred=np.where(low, "Y", "N"))
+    np.testing.assert_array_equal(read_predictions(flags).test_abstained, low)
+    unclear = read_predictions(frame.assign(deferred="maybe", decision=WORDS[SAID]))
+    assert unclear.test_abstained is None
+    assert says(unclear, "'deferred' says not yes or no where the model abstained")
+
+
+def test_truth_in_such_words_is_a_label():
+    words = np.array(["answer", "refuse"])
+    frame = pd.DataFrame({"label": words[SECOND], "pred": words[(ONE > 0.5) * 1], "p": ONE})
+    found = read_predictions(frame)
+    assert found.test_abstained is None
+    np.testing.assert_array_equal(found.correct("test")[0], TWO)
