@@ -17,6 +17,7 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _ROUNDING = 1e-9
+_NAMED = ("probability", "confidence", "logit")  # roles of names that are sure
 _HALF = 50  # what a confidence in percent exceeds somewhere
 _PERCENT = re.compile("prob|percent|pct|%")
 #: Words for how sure a model is, in order.
@@ -127,9 +128,11 @@ class Numbers:
             for name in self.mapper.by_role.get(role, ()):
                 if name in self.mapper.used:
                     continue
-                column = self.filled(name, role)
+                column = self.table.columns[name]
+                if role != "prediction":
+                    column = self.filled(name, role)
                 if not column.numeric or column.empty[self.rows].any():
-                    gaps += [name] if column.numeric and not role.endswith("?") else []
+                    gaps += [name] * (column.numeric and role in _NAMED)
                     continue
                 if role == "prediction" and (column.numbers == np.floor(column.numbers)).all():
                     continue  # a class, unless it has a fraction

@@ -157,7 +157,8 @@ def _kind_of_block(known: Array, step: float) -> str:
             return "percent"
     if low >= 0 and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
         return "votes"
-    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
+    most = tolerance if step < 1 else _SUM
+    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= most).all():
         return "log probabilities"
     return "logits"
 

@@ -60,6 +60,16 @@ def test_answers_that_are_none_are_abstentions(cell, more):
     assert says(found, "'prediction' has no answer in 30 of 200 rows: taken as abstentions")
 
 
+@pytest.mark.parametrize("more", [{}, {"confidence": SURE}, {f"p_{j}": P[:, j] for j in range(3)}])
+def test_numbered_answers_that_are_none_are_abstentions(more):
+    for cell in (-1, None):
+        frame = pd.DataFrame({"label": LABELS, "prediction": but(SAID, cell)} | more)
+        found = read_predictions(frame)
+        np.testing.assert_array_equal(found.test_abstained, FEW)
+        known = np.ones(N, dtype=bool) if "p_0" in more else ~FEW
+        np.testing.assert_array_equal(found.correct("test")[0], RIGHT[known])
+
+
 def test_gaps_of_another_models_answers_are_no_abstentions():
     other = but(WORDS[np.roll(LABELS, 1)], "abstain")
     frame = pd.DataFrame(IN_COLUMNS | {"label": WORDS[LABELS], "pred": other})
