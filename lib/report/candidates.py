@@ -22,11 +22,13 @@ _KINDS = {
     "log_probabilities": "log probabilities",
     "logits": "logits",
 }
+_SUMS = ("probabilities", "percent", "votes", "log probabilities")  # told by the sums of rows
 _SAYS = {
     "probabilities": "probabilities in {k} columns, {columns}: each row sums to 1; their logarithms"
     " are taken",
     "percent": "percentages in {k} columns, {columns}: each row sums to 100; the logarithms of the "
     "probabilities are taken",
+    "votes": "votes in {k} columns, {columns}: each row has the same sum, by which it is divided",
     "log probabilities": "log probabilities in {k} columns, {columns}: their exponentials sum to 1 "
     "in each row",
     "one hot": "hard predictions in {k} columns, {columns}: one 1 in each row",
@@ -85,7 +87,8 @@ class Candidates:
             if set(names) == set(wanted) and len(set(names)) == len(names):
                 order = np.array([*(wanted.index(name) for name in names), -1])
                 return [Labels(order[codes], said)]
-            return [Labels(codes, f"{said}, in the order of the columns", guess=True)]
+            how = f"{said}, in the order of the columns"
+            return [Labels(codes, how, guess=True, ordered=len(keys) > 2)]
         if self.label is None and (found := self.by_value(keys)):
             return found
         if self.label is None:
@@ -177,7 +180,7 @@ class Candidates:
         if not options:
             self.mismatch(keys, family.shown)
         self.mapper.used.update(n for one, *_ in found for n in one.columns.values())
-        if kind == "one hot" and "logit" in f"{role_word(family)}":
+        if kind in ("one hot", "votes") and "logit" in role_word(family):
             kind = "logits"
         logits, said = outputs.as_logits(matrix, kind) if kind != "one hot" else (None, _ANSWERS)
         says = [_SAYS[kind].format(k=len(keys), columns=family.shown), *said]
@@ -195,12 +198,13 @@ class Candidates:
         candidates = [
             Candidate(
                 one.codes,
-                tuple(keys),
+                tuple(one.names or keys),
                 [*says, one.says],
                 ",".join(filter(None, (f"{role}={family.pattern}", one.option))),
                 logits=None if kind == "one hot" else logits,
                 predicted=matrix.argmax(axis=1) if kind == "one hot" else None,
                 guess=one.guess,
+                ordered=one.ordered,
                 rivals=rivals,
             )
             for one in options
@@ -223,10 +227,8 @@ class Candidates:
             if best >= _AGREE:
                 one.says.append(f"{column.name!r} is the largest of them")
             elif shares:
-                one.says.append(
-                    f"{column.name!r} is the largest of them in {best:.1%} of the rows only, and "
-                    "is not used"
-                )
+                one.says.append(f"{column.name!r} is the largest of them in {best:.1%} of the rows")
+                self.mapper.used.discard(column.name)
                 if best < _UNLIKE and len(keys) > 2 and not {*_KINDS} & {*self.mapped}:
                     return self.against(candidates, column)
             else:
@@ -270,7 +272,11 @@ class Candidates:
                     kind = "logits"  # their exponentials do not sum to 1
                 if role == "probabilities":
                     kind = outputs.kind_of(matrix)
-                    kind = kind if kind in ("percent", "one hot", "shares") else "probabilities"
+                    kind = (
+                        kind
+                        if kind in ("percent", "one hot", "shares", "votes")
+                        else "probabilities"
+                    )
                 return [(family, self.finite(family, matrix, kind), kind)]
         return []
 
@@ -292,7 +298,7 @@ class Candidates:
 
     def is_of_classes(self, family: Family, kind: str) -> bool:
         """Whether columns are one of each class, by their sums or by labels and names."""
-        if kind in ("probabilities", "percent", "log probabilities"):
+        if kind in _SUMS:
             return True
         if kind not in ("logits", "shares", "one hot"):
             return False
@@ -319,7 +325,7 @@ class Candidates:
     def keys_are_classes(self, family: Family) -> bool:
         """Whether what differs in the names is a number or a label: else it may be a model."""
         keys = {*map(outputs.same, family.columns)}
-        if all(key.isdecimal() for key in keys):
+        if all(key.removeprefix("-").isdecimal() for key in keys):
             return True
         if self.hot is not None:
             return keys == {*map(outputs.same, self.hot[0].columns)}
@@ -336,7 +342,7 @@ class Candidates:
         free = self.numeric()
         words = set() if self.label is None else {*map(outputs.same, self.label.values()[1])}
         sets = [
-            [n for n in free if n.strip().isdecimal()],
+            [n for n in free if n.strip().removeprefix("-").isdecimal()],
             [n for n in free if outputs.same(n) in words],
             [n for n in free if not role_of(n) or role_of(n).endswith("?")],
             [n for n in free if self.in_unit(n)],
@@ -346,8 +352,7 @@ class Candidates:
                 continue
             matrix = self.mapper.matrix(names)
             kind = outputs.kind_of(matrix)
-            sums = ("probabilities", "percent", "log probabilities")
-            if kind in (sums if place >= 2 else (*sums, "logits", "shares", "one hot")):
+            if kind in (_SUMS if place >= 2 else (*_SUMS, "logits", "shares", "one hot")):
                 family = Family("", "", {name: name for name in names})
                 if self.fits(names):
                     return [(family, self.finite(family, matrix, kind), kind)]
@@ -368,6 +373,10 @@ class Candidates:
             return np.where(np.isnan(matrix), -np.inf, matrix)
         bad = empty | np.isposinf(matrix)
         bad |= np.isneginf(matrix) & (kind not in ("logits", "log probabilities"))
+        if kind == "shares" and (zero := (matrix == 0).all(axis=1) & self.rows).any():
+            name = next(iter(family.columns.values()))
+            allowed = "above 0 in one class at least; leave rows without an answer out"
+            raise self.table.cell_error(name, allowed, int(zero.argmax()))
         bad[:] &= ~(empty.all(axis=1, keepdims=True) & (not empty.all()))
         if bad.any():
             row, j = np.argwhere(bad)[0]
@@ -417,13 +426,10 @@ class Candidates:
         right = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         correct = np.where(places < 0, np.nan, right.astype(float))
         says = [f"{column.name!r} says whether an answer is right"]
-        confidence = None
-        for role in ("confidence", "probability", "logit"):
-            score = self.mapper.column(role)
-            if score is not None and score.numeric and not score.empty[self.rows].any():
-                confidence = score.numbers
-                says.append(f"{score.name!r} is the confidence")
-                break
+        confidence, found = None, Numbers(self).columns()
+        if found and role_of(found[0].name) in ("confidence", "probability", "logit"):
+            confidence, percent = Numbers(self).as_confidence(found[0])
+            says.append(f"{found[0].name!r} is the confidence{', in percent' * percent}")
         else:
             says.append("there is no confidence")
         none = np.full(self.table.rows, -1, dtype=np.int64)

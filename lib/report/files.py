@@ -9,6 +9,7 @@ from lib.data.arrays import as_path
 from lib.data.untrusted import printable, printable_errors
 from lib.report.canonical import is_canonical, read_canonical
 from lib.report.mapping import read_table
+from lib.report.membership import as_format
 from lib.report.predictions import NAMES, ModelPredictions
 from lib.report.readers import SUFFIXES, from_python, read_file
 from lib.report.tables import ReadingError, Table
@@ -88,6 +89,7 @@ def _predictions(
 ) -> ModelPredictions:
     """Arrays of the format as they are; a table, which nobody else holds, as it can be read."""
     if isinstance(found, Table):
+        found = found if mapped else as_format(found)
         if mapped or not is_canonical(found.columns):
             reading = read_table(found, mapped)
             found = {**reading.arrays, "reading": reading.says}

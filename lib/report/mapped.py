@@ -27,9 +27,10 @@ def check_roles(table: Table, mapped: dict[str, str]) -> None:
             raise ReadingError(
                 table.source, f"--map must name one of {allowed}, got {short(repr(role))}"
             )
-    if mapped.get("first", "0") not in ("0", "1"):
+    if mapped.get("first", "0") not in ("-1", "0", "1"):
         raise ReadingError(
-            table.source, f"--map first={mapped['first']}: the first class must be number 0 or 1"
+            table.source,
+            f"--map first={mapped['first']}: the first class must be number 0 or 1, or -1 of three",
         )
     seen: dict[str, str] = {}
     for role, name in mapped.items():
@@ -43,11 +44,17 @@ def check_roles(table: Table, mapped: dict[str, str]) -> None:
         seen[name] = role
 
 
-def check_numbers(table: Table, columns: list[Column], rows: npt.NDArray[Any]) -> None:
-    """Raise an error where a column that is named for numbers has none."""
+def check_numbers(
+    table: Table, columns: list[Column], rows: npt.NDArray[Any], probability: bool = False
+) -> None:
+    """Raise an error where a column that is named for numbers, or for a probability, has none."""
     for column in columns:
-        if (bad := np.isnan(column.numbers) & rows).any():
-            raise table.cell_error(column.name, "a number in every row", int(bad.argmax()))
+        bad, allowed = np.isnan(column.numbers), "a number in every row"
+        if not (bad & rows).any() and probability:
+            bad = (column.numbers < 0) | (column.numbers > 100)
+            allowed = "a probability, from 0 to 1, or a percentage"
+        if (bad & rows).any():
+            raise table.cell_error(column.name, allowed, int((bad & rows).argmax()))
 
 
 def refuse(mapper: Any, role: str, column: Column) -> None:
@@ -69,7 +76,8 @@ def check_used(mapper: Any, label: Column | None, classes: tuple[str, ...]) -> N
             refuse(mapper, role, mapper.table.columns[names[0]])
     positive = mapped.get("positive")
     allowed = [*dict.fromkeys([*classes, *(label.values()[1] if label is not None else ())])]
-    if positive is not None and label is not None and positive not in allowed:
+    alone = label is not None and len(label.values()[1]) == 1  # the other class has no name
+    if positive is not None and label is not None and positive not in allowed and not alone:
         raise ReadingError(
             source, f"--map positive={positive}: must be one of {short(repr(allowed)[1:-1])}"
         )

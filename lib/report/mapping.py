@@ -3,7 +3,7 @@
 import fnmatch
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,26 @@ import numpy.typing as npt
 
 from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
-from lib.report import outputs
+from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
+from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
-from lib.report.naming import Family, counted, families, part_of, role_of
+from lib.report.naming import Family, counted, families, part_of, plain, role_of
+from lib.report.other_tasks import refuse_other_tasks
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
-from lib.suitability.signals import SIGNAL_NAMES
+from lib.report.top import surest
 
 Array = npt.NDArray[Any]
 
 PARTS = ("holdout", "test", "user")
-EXAMPLE = (
-    "label,p_cat,p_dog / cat,0.9,0.1 / dog,0.3,0.7 (a header, then a row for each prediction: the "
-    "label, and the probability of each class)"
+_SPLITS = ("train", "val", "test", "production")
+_NAME_THEM = (
+    "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
 )
+#: What columns of one-hot labels begin with.
+_ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def read_table(table: Table, mapped: Mapping[str, str] | None = None) -> Reading
     ReadingError
         If columns are missing, or two readings are possible and neither is sure.
     """
-    return _Mapper(table, dict(mapped or {})).read()
+    return _Mapper(table if mapped else surest(table), dict(mapped or {})).read()
 
 
 class _Mapper:
@@ -111,11 +115,13 @@ class _Mapper:
         kept = self.parts != "train"
         self.abstained = self.read_abstained()
         label, hot = self.read_label()
+        label, inferred = self.leave_unsaid(label, kept)
         candidates = self.read_outputs(label, hot)
         if not candidates:
-            self.nothing(label)
+            nothing(self, label)
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
+        self.without_answer(chosen, inferred)
         arrays, classes = self.arrays(chosen), chosen.classes
         del candidates, chosen  # each holds as much as the file
         arrays |= self.read_others(arrays)
@@ -126,7 +132,7 @@ class _Mapper:
                     f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
                     f"word of more than {MOST_CHARACTERS} characters"
                 )
-        self.says += self.of_papers()
+        self.says += of_papers(self.table)
         left = [n for n in self.table.columns if n not in self.used]
         if left:
             self.says.append(f"not used: {short(', '.join(map(repr, left)))}")
@@ -137,13 +143,17 @@ class _Mapper:
         rows = self.table.rows
         if (told := self.mapped.get("part")) and told not in self.table.columns and part_of(told):
             return _one(rows, part_of(told))
-        column = self.column("part")
+        column = self.column("part") or self.domains()
         found = None
         if column is not None:
             places, names = column.values()
-            parts = [part_of(name) for name in names]
+            parts = [part_of(name, True) for name in names]
             if not (places < 0).any() and all(parts) and not {"member", "nonmember"} & {*parts}:
                 found = np.array(parts, dtype=object)[places]
+            elif any(parts) and role_of(column.name) == "part":  # else training rows would count
+                bad = np.array([*(part is None for part in parts), True])[places]
+                allowed = f"one of {', '.join(_SPLITS)} in every row"
+                raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
             else:
                 self.used.discard(column.name)
                 refuse(self, "part", column)
@@ -166,9 +176,29 @@ class _Mapper:
             self.says.append(f"{told}: the model has seen them")
         return found
 
+    def deferrals(self) -> Column | None:
+        """A column of two words for whether there is an answer, such as answer and defer."""
+        for name, column in self.table.columns.items():
+            words = column.words if column.codes is not None and not column.empty.any() else ()
+            silent = [plain(word) in unsaid.SILENT for word in words]
+            answers = [plain(word) in unsaid.ANSWERED for word in words]
+            named = name in self.used or role_of(name) in ("label", "label?", "prediction")
+            if len(words) == 2 and sum(silent) == sum(answers) == 1 and not named:
+                self.used.add(name)
+                return replace(column, words=tuple("yes" if one else "no" for one in silent))
+        return None
+
+    def domains(self) -> Column | None:
+        """A column called a domain that says source and target."""
+        for name, column in self.table.columns.items():
+            if plain(name) == "domain" and {*map(plain, column.words)} == {"source", "target"}:
+                self.used.add(name)
+                return column
+        return None
+
     def read_abstained(self) -> Array | None:
         """Whether the model abstained, in each row; an empty cell says no."""
-        column = self.column("abstained")
+        column = self.column("abstained") or self.deferrals()
         if column is None:
             return None
         places, names = column.values()
@@ -178,6 +208,7 @@ class _Mapper:
                 allowed = "true or false, yes or no, or 1 or 0"
                 raise self.table.cell_error(column.name, allowed, int(bad.argmax()))
             self.used.discard(column.name)
+            self.says.append(f"{column.name!r} says not yes or no where the model abstained")
             return None
         found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         self.says.append(
@@ -200,11 +231,13 @@ class _Mapper:
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
-            before = family.before.split("_")[-1] in ("label", "target", "y", "onehot", "labels")
+            before = family.before.split("_")[-1] in _ONE_HOT
             if "label" not in self.mapped and (truth or before):
                 found = self.hot(family)
                 if found is not None:
                     return None, found
+        if self.why and not {"label", "label?"} & {*self.by_role, *self.mapped}:
+            raise ReadingError(self.table.source, *dict.fromkeys(self.why))
         column = self.column("label")
         if column is not None and column.numeric:
             known = column.numbers[~np.isnan(column.numbers)]
@@ -216,13 +249,73 @@ class _Mapper:
                 self.used.discard(column.name)
                 self.why.append(
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
-                    "of numbers there is no report"
+                    f"{NO_REPORT}"
                 )
+                said = [self.table.columns[name] for name in self.by_role.get("prediction", ())]
+                if any(each.numeric and (each.numbers % 1 > 0).any() for each in said):
+                    raise ReadingError(self.table.source, *self.why)
                 self.says += self.why[-1:]
                 return None, None
         if column is not None and "label" not in self.mapped:
             self.ask_which(column)
         return column, None
+
+    def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
+        """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
+        answers = self.answer_columns(label)
+        if label is not None:
+            refuse_other_tasks(self.table.source, label, answers)
+            if gone := unsaid.unknown_labels(label, answers, self.table.columns):
+                self.says.append(
+                    f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
+                    "label; if it is a class, give it another name"
+                )
+                label = self.table.columns[label.name] = unsaid.emptied(label, gone)
+            for column in answers:
+                if gone := unsaid.no_answers(column, label.values()[1]):
+                    self.says.append(
+                        f"{column.name!r}: {unsaid.told(column, gone, kept)} is taken for no answer"
+                    )
+                    self.table.columns[column.name] = unsaid.emptied(column, gone)
+        column = self.column("prediction")
+        if column is None:
+            return label, ""
+        self.used.discard(column.name)
+        if self.abstained is None and (column.empty & kept).any():
+            self.abstained = column.empty & kept
+            return label, column.name
+        return label, ""
+
+    def answer_columns(self, label: Column | None) -> list[Column]:
+        """Columns that may hold what models answered: so called, or with cells of the label."""
+        names = set() if label is None else {*label.values()[1]}
+        found = []
+        for name, column in self.table.columns.items():
+            role = role_of(name).rstrip("?")
+            if name in self.used or column.text or role in ("part", "group", "cluster", "correct"):
+                continue
+            if role == "prediction" or (not column.numeric and names & {*column.values()[1]}):
+                found.append(column)
+        return found
+
+    def without_answer(self, chosen: Candidate, inferred: str) -> None:
+        """Take rows without an answer as abstentions, where no column says which these are."""
+        if inferred and inferred not in self.used:
+            self.abstained, inferred = None, ""
+        test = self.parts == "test"
+        if self.abstained is None and chosen.predicted is not None and chosen.logits is None:
+            self.abstained = chosen.predicted < 0
+            inferred = chosen.option.rpartition("prediction=")[2].split(",")[0]
+        elif not inferred:
+            return
+        count = int((self.abstained & test).sum())
+        if count in (0, test.sum()):
+            self.abstained = None
+        else:
+            self.says.append(
+                f"{inferred!r} has no answer in {count:,} of {counted(int(test.sum()), 'row')}: "
+                "taken as abstentions"
+            )
 
     def ask_which(self, column: Column) -> None:
         """Raise an error if another column may as well be the label: one may be a prediction."""
@@ -274,67 +367,6 @@ class _Mapper:
         """Every way to read what the model says, the surest kind that there is."""
         return Candidates(self, label, hot).find()
 
-    def nothing(self, label: Column | None) -> None:
-        """Say all that is missing."""
-        free = [n for n in self.table.columns if n not in self.used]
-        few = [n for n in free if not self.table.columns[n].text]
-        lines = self.of_papers()
-        lines += [f"{text.rstrip('.')}." for text in dict.fromkeys([*self.table.notes, *self.why])]
-        lines += self.odd_columns()
-        if label is None:
-            lines.append(
-                "no column is known to be the label (such as label, y_true, target): name it with "
-                "--map label=COLUMN."
-            )
-        lines.append(
-            "no columns are known to be what the model says (such as p_cat and p_dog, prob_0 and "
-            "prob_1, logit_0 and logit_1, probability, or prediction and confidence): name them "
-            "with --map probabilities=PATTERN, logits=PATTERN, probability=COLUMN (of the second "
-            "class) or prediction=COLUMN."
-        )
-        names = short(", ".join(map(repr, few or free))) or "no others"
-        lines.append(f"Its columns that are not yet known: {names}.")
-        lines.append(f"The smallest file that would do: {EXAMPLE}.")
-        raise ReadingError(self.table.source, *lines)
-
-    def of_papers(self) -> list[str]:
-        """What would do with the files of the book's papers: signals, confidences in canaries."""
-        names = set(self.table.columns)
-        if len(names & set(SIGNAL_NAMES)) >= len(SIGNAL_NAMES) // 2:
-            return [
-                "These are signals of a suitability filter: lib.suitability.SuitabilityFilter "
-                "takes them as they are; a report on it needs logits."
-            ]
-        words = {name.rstrip("0123456789").rstrip("_") for name in names}
-        if words & {"confs", "confidences"} and words & {"pos", "positions", "canary"}:
-            return [
-                "If these are confidences in canaries, lib.audit.canary_epsilon says what they "
-                "show of privacy; a report needs membership_score, in rows of the parts member "
-                "and nonmember."
-            ]
-        return []
-
-    def odd_columns(self) -> list[str]:
-        """What keeps columns from being what their names say."""
-        lines = []
-        for name, column in self.table.columns.items():
-            role = role_of(name).rstrip("?")
-            there = ~np.isnan(column.numbers)
-            broken = there & (column.numbers % 1 > 0)
-            if role == "prediction" and column.numeric and broken.any():
-                lines.append(
-                    f"{name!r} holds numbers such as {column.numbers[broken.argmax()]:.6g}, which "
-                    "are no classes: of numbers there is no report."
-                )
-            worded = ~there & ~column.empty
-            if not column.text and worded.any() and 2 * there.sum() > len(there):
-                row = int(worded.argmax())
-                lines.append(
-                    f"{name!r} holds numbers, but {short(repr(column.cell(row)))} in "
-                    f"{self.table.place(row)}: leave such cells empty, or such rows out."
-                )
-        return lines[:3]
-
     # --- what it becomes --------------------------------------------------------------------------
 
     def arrays(self, chosen: Candidate) -> dict[str, Any]:
@@ -370,6 +402,12 @@ class _Mapper:
             places, names = group.values()
             if len(names) > MOST_GROUPS or (places[test] < 0).any() or len(names) < 2:
                 self.used.discard(group.name)
+                if role_of(group.name) == "group":
+                    self.says.append(
+                        f"{group.name!r} is no group: it must have 2 to {MOST_GROUPS} different "
+                        f"values and no empty cell in test rows, got {len(names)} and "
+                        f"{int((places[test] < 0).sum())}"
+                    )
             else:
                 found["test_groups"] = np.array(names)[places[test]]
                 self.says.append(f"{group.name!r} is the group: {len(names)} different")
@@ -379,6 +417,10 @@ class _Mapper:
             parts = [places[self.parts == part] for part in PARTS]
             sure = "cluster" in (*self.mapped, role_of(cluster.name))  # an id may begin anew
             repeats = sure or any(len(np.unique(each)) < len(each) for each in parts)
+            kept = self.parts != "train"
+            if sure and len(names) > 1 and (gaps := (places < 0) & kept).any():
+                allowed = "given in every row, since intervals count it; or leave the column out"
+                raise self.table.cell_error(cluster.name, allowed, int(gaps.argmax()))
             if (places < 0).any() or len(names) in (1, self.table.rows) or not repeats:
                 self.used.discard(cluster.name)
             else:
@@ -415,7 +457,16 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
     if any(one.contrary for one in candidates):
         above, supported = [], []
     if len(supported) == 1 or (len(above) == 1 and len(supported) == 2 and above[0] in supported):
-        return (above or supported)[0]
+        one = (above or supported)[0]
+        if one.ordered and (found := one.better_order(rows)):
+            raise ReadingError(
+                source,
+                f"the columns may be in another order than the classes: {'; '.join(one.says)}. So "
+                f"read, its accuracy is {found[0]:.3f}; in the order that fits best it would be "
+                f"{found[1]:.3f}.",
+                _NAME_THEM,
+            )
+        return one
     if len(candidates) > 1 and all(score is None for score in scores):
         sure = [one for one in candidates if not one.guess]
         if len(sure) == 1:
@@ -429,8 +480,16 @@ def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
         told = "no labels to tell"
         if score is not None:
             told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
-        lines.append(f"({place}) {'; '.join(one.says)}: {told}; --map {shlex.quote(one.option)}.")
-    lines.append("Say which by its --map.")
+        choice = (
+            f"; --map {shlex.quote(one.option)}"
+            if not one.ordered or "first=" in one.option
+            else ""
+        )
+        lines.append(f"({place}) {'; '.join(one.says)}: {told}{choice}.")
+    if any(one.ordered for one in candidates):
+        lines.append(_NAME_THEM)
+    if any(not one.ordered or "first=" in one.option for one in candidates):
+        lines.append("Say which by its --map.")
     raise ReadingError(source, *lines)
 
 

@@ -21,6 +21,8 @@ PARTS = {
     "train": "train training trn fit",
 }
 PART_OF = {word: part for part, words in PARTS.items() for word in words.split()}
+#: The same in cells, and of pairs of arrays: elsewhere a target is a label.
+DOMAIN_OF = {"source": "test", "target": "user", "in_domain": "test", "out_of_domain": "user"}
 
 # By role, words that say it; the first list of a role is surer than the second.
 _NAMES = {
@@ -51,6 +53,7 @@ _NAMES = {
         "confidence confidences conf max_prob max_probability max_proba maxprob msp top1_prob "
         "top_prob top1_probability top_probability prediction_probability prediction_confidence "
         "pred_conf pred_confidence confidence_score certainty max_softmax softmax_response "
+        "logprob log_prob answer_logprob mean_logprob avg_logprob sum_logprob cumulative_logprob "
         "predicted_class_probability top1_conf top_1_prob top1_score prob_pred conf_max"
     ),
     "probability": (
@@ -73,7 +76,7 @@ _NAMES = {
     "group?": (
         "domain hospital clinic region country center centre race ethnicity sex gender language "
         "lang subject_area category topic model model_name model_id classifier algorithm "
-        "variant method approach representation"
+        "variant method approach representation filter"
     ),
     "cluster?": (
         "id ids uid guid item_id sample_id example_id instance_id image_id doc_id "
@@ -131,7 +134,8 @@ _TOKEN = (
     "prediction|preds|pred|yhat|likelihood|sigmoid|votes|vote|y|label|labels|target|onehot|one_hot"
 )
 _BEFORE = re.compile(
-    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*", re.I
+    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+(?=-\d)|[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*",
+    re.I,
 )
 _JOINED = re.compile(r"((?:.*[^a-z])?(?:proba|prob|logit|score|pred))([a-z][\w ]*?)", re.I)
 _AFTER = re.compile(rf"(.+?)[^a-z0-9]+({_TOKEN})", re.I)
@@ -140,6 +144,9 @@ _TRUTH = re.compile(
     r"(.+?)[^a-z0-9]+(outcome|actual|true|truth|onehot|one_hot|label|target|gt|result|observed)",
     re.I,
 )
+
+
+_OF_NAMES = re.compile("(class|label|target|category)(es|s)?(_names?)?|categories|(class_)?names")
 
 
 @dataclass(frozen=True)
@@ -205,9 +212,15 @@ def role_of(name: str) -> str:
     return ""
 
 
-def part_of(word: str) -> str | None:
-    """The part of a file that a word names."""
-    return PART_OF.get(plain(word))
+def is_of_names(name: str) -> bool:
+    """Whether an array is called one of the names of classes, such as ``class_names``."""
+    return bool(_OF_NAMES.fullmatch(plain(name)))
+
+
+def part_of(word: str, domains: bool = False) -> str | None:
+    """The part of a file that a word names; `domains` are the source and the target too."""
+    found = PART_OF.get(plain(word))
+    return found or (DOMAIN_OF.get(plain(word)) if domains else None)
 
 
 def families(names: Iterable[str]) -> list[Family]:

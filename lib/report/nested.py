@@ -9,6 +9,7 @@ from typing import Any
 from lib.data.arrays import number_in
 from lib.data.untrusted import short
 
+TOP = ("\0prediction", "\0confidence")  # ends of names of the surest answer, and of its score
 _DEEPEST = 4  # levels of JSON that become columns
 _LIST_KEPT = 1024  # values of one list in JSON
 _CELL = 100_000  # characters of a cell that is looked into
@@ -24,8 +25,8 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
     """Add cells for what a value holds: ``outer.inner``, ``list_0``, ``scores_cat``."""
     if isinstance(value, dict) and depth < _DEEPEST:
         parallel = _parallel(value)
-        for label, score in parallel.items():
-            cells[f"{name}.scores_{label}" if name else f"scores_{label}"] = repr(float(score))
+        if parallel:
+            _scored(f"{name}.scores" if name else "scores", parallel, cells)
         for key, inner in value.items():
             if not (parallel and key in ("labels", "scores")):
                 flatten(inner, f"{name}.{key}" if name else str(key), cells, depth + 1)
@@ -37,8 +38,7 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
         elif len(value) == 1 and isinstance(value[0], str | int | float | list | dict):
             flatten(value[0], name, cells, depth + 1)
         elif 1 < len(value) <= _LIST_KEPT and all(map(_score, value)):
-            for one in value:
-                cells[f"{name}_{short(str(one['label']))}"] = repr(float(one[_score(one)]))
+            _scored(name, {short(str(v["label"])): v[_score(v)] for v in value}, cells)
     elif value is None:
         cells[name] = ""
     elif isinstance(value, bool):
@@ -47,6 +47,14 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
         cells[name] = repr(value) if abs(value) < 1e300 or value != value else "inf"
     elif isinstance(value, str):
         cells[name] = " ".join(value[:400].split())
+
+
+def _scored(name: str, scores: dict[str, float], cells: dict[str, str]) -> None:
+    """Cells for the score of each class, and for the surest."""
+    for label, score in scores.items():
+        cells[f"{name}_{label}"] = repr(float(score))
+    best = max(scores, key=scores.__getitem__)
+    cells[f"{name}{TOP[0]}"], cells[f"{name}{TOP[1]}"] = best, repr(float(scores[best]))
 
 
 def _score(value: Any) -> str:
@@ -131,7 +139,8 @@ def _objects(cell: str) -> dict[str, str]:
             continue
         found: dict[str, str] = {}
         flatten(value, "", found)
-        return {name if name.startswith("_") else f"_{name}": each for name, each in found.items()}
+        kept = {name: each for name, each in found.items() if not name.endswith(TOP)}
+        return {name if name.startswith("_") else f"_{name}": each for name, each in kept.items()}
     return {}
 
 

@@ -1,6 +1,8 @@
 """One number a row: of the second class or of the predicted one; and predictions alone."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,12 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _ROUNDING = 1e-9
+_NAMED = ("probability", "confidence", "logit")  # roles of names that are sure
+_HALF = 50  # what a confidence in percent exceeds somewhere
+_PERCENT = re.compile("prob|percent|pct|%")
+#: Words for how sure a model is, in order.
+_SCALE = ("very low", "low", "medium", "high", "very high")
+_MEDIUM = {"moderate": "medium", "mid": "medium", "med": "medium"}
 #: Last words of names of numbers that may be a probability of the second class.
 _SCORES = {"score", "scores", "risk", "likelihood"}
 #: Last words of names of how sure a model is, beside what it answered.
@@ -44,7 +52,13 @@ class Numbers:
         column = columns[0]
         kind = self.kind(column)
         sure = "confidence" in self.mapped or role_of(column.name) == "confidence"
+        unsigned = kind == "logit" and self.unsigned(column)
+        if unsigned and (sure or prediction is not None):
+            kind = "percent" if _HALF < self.ends(column)[1] <= 100 else kind
+            sure |= kind == "logit"  # of the second class it would contradict the answers
         of_second = [] if sure else self.of_second(columns, kind)
+        if unsigned and kind == "logit" and not sure:
+            of_second = self.on_a_scale(columns, of_second)
         if prediction is None:
             found = of_second
         else:
@@ -57,6 +71,27 @@ class Numbers:
                 self.mapper.used.discard(each.name)
         if not any(one.rivals for one in found):
             self.mapper.used -= {c.name for c in columns[1:]}
+        return found
+
+    def ends(self, column: Column) -> tuple[float, float]:
+        """The least and the largest number."""
+        values = column.numbers[self.rows & ~np.isnan(column.numbers)]
+        return (float(values.min()), float(values.max())) if len(values) else (-1.0, 0.0)
+
+    def unsigned(self, column: Column) -> bool:
+        """Whether numbers that are called no logits would be of the second class in all rows."""
+        named = "logit" in self.mapped or role_of(column.name).startswith("logit")
+        return not named and self.ends(column)[0] >= 0
+
+    def on_a_scale(self, columns: list[Column], as_logits: list[Candidate]) -> list[Candidate]:
+        """Readings of numbers of another scale, as percentages too: what is right more often."""
+        low, high = self.ends(columns[0])
+        found = [*(self.of_second(columns, "percent") if high <= 100 else ()), *as_logits]
+        for one in found:
+            one.says.append(
+                f"it goes from {low:g} to {high:g} (of another scale, make it a probability)"
+            )
+            one.guess, one.contrary = True, high > 100
         return found
 
     def too_low(self, confidence: list[Candidate], column: Column) -> bool:
@@ -77,10 +112,10 @@ class Numbers:
             if names := self.mapper.given(role):
                 label = None if self.label is None else self.label.name
                 found = [self.table.columns[n] for n in names if n != label]
-                check_numbers(self.table, found, self.rows)
+                check_numbers(self.table, found, self.rows, role == "probability")
                 self.mapper.used.update(c.name for c in found)
                 return found
-        found = []
+        found, gaps = [], []
         for role in (
             "probability",
             "confidence",
@@ -91,12 +126,21 @@ class Numbers:
             "probability??",
         ):
             for name in self.mapper.by_role.get(role, ()):
+                if name in self.mapper.used:
+                    continue
                 column = self.table.columns[name]
-                if name in self.mapper.used or not column.numeric or column.empty[self.rows].any():
+                if role != "prediction":
+                    column = self.filled(name, role)
+                if not column.numeric or column.empty[self.rows].any():
+                    gaps += [name] * (column.numeric and role in _NAMED)
                     continue
                 if role == "prediction" and (column.numbers == np.floor(column.numbers)).all():
                     continue  # a class, unless it has a fraction
                 found.append(column)
+        if gaps and not found and not self.table.columns[gaps[0]].empty[self.rows].all():
+            empty = self.table.columns[gaps[0]].empty & self.rows
+            allowed = "a number in every row; leave rows without an answer out"
+            raise self.table.cell_error(gaps[0], allowed, int(empty.argmax()))
         if not found:
             for family in families(self.parent.numeric()):
                 columns = [self.table.columns[n] for n in family.columns.values()]
@@ -113,6 +157,23 @@ class Numbers:
         kept = [c for c in found if self.kind(c) == self.kind(found[0])][:50]
         self.mapper.used.update(c.name for c in kept)
         return kept
+
+    def filled(self, name: str, role: str) -> Column:
+        """The column; words in order as numbers, and the least number where it abstained."""
+        column = self.table.columns[name]
+        words = [" ".join(plain(w).split("_")) for w in column.words]
+        words = [_MEDIUM.get(word, word) for word in words]
+        if role == "confidence" and column.codes is not None and {*words} <= {*_SCALE}:
+            place = np.array([*map(_SCALE.index, words), np.nan])
+            column = replace(column, numbers=place[column.codes], codes=None, words=())
+            order = " < ".join(word for word in _SCALE if word in words)
+            self.mapper.says.append(f"{name!r} is in words: {order}")
+        silent, blank = self.mapper.abstained, column.empty
+        if silent is not None and column.numeric and not blank.all():
+            least = np.nanmin(column.numbers)
+            column = replace(column, numbers=np.where(blank & silent, least, column.numbers))
+        self.table.columns[name] = column
+        return column
 
     def scores(self) -> list[Column]:
         """The only column of numbers from 0 to 1 that is called a score, as ``fraud_score``."""
@@ -165,7 +226,8 @@ class Numbers:
             return "logit"
         if values.max() <= 1 + _ROUNDING:
             return "probability"
-        return "percent" if values.max() <= 100 and "prob" in column.name.lower() else "logit"
+        told = "probability" in self.mapped or _PERCENT.search(column.name.lower())
+        return "percent" if values.max() <= 100 and told else "logit"
 
     # --- of the second class ----------------------------------------------------------------------
 
@@ -239,6 +301,13 @@ class Numbers:
 
     # --- of the predicted class -------------------------------------------------------------------
 
+    def as_confidence(self, column: Column) -> tuple[Array, bool]:
+        """How sure the model is, and whether that was in percent."""
+        low, high = self.ends(column)
+        percent = self.kind(column) == "percent" or (low >= 0 and _HALF < high <= 100)
+        percent &= not role_of(column.name).startswith("logit")
+        return column.numbers / (100 if percent else 1), percent
+
     def of_predicted(
         self, column: Column, kind: str, prediction: Column, others: Sequence[Column] = ()
     ) -> list[Candidate]:
@@ -247,8 +316,9 @@ class Numbers:
         if found is None:
             return []
         labels, (predicted, *answers), classes, said = found
-        p = column.numbers / (100 if kind == "percent" else 1)
+        p, percent = self.as_confidence(column)
         says = [f"{column.name!r} is the confidence in the predicted class, {prediction.name!r}"]
+        says[0] += ", in percent" * percent
         option = f"confidence={column.name},prediction={prediction.name}"
         common = (labels, classes, [*says, *said], option)
         rivals = {c.name: codes for c, codes in zip(others, answers, strict=True)}
@@ -311,8 +381,6 @@ def union(
             names.setdefault(outputs.same(word), word)
     numbers = all(_is_number(n) for n in names)
     order = sorted(names, key=(lambda n: (float(n), n)) if numbers else str)
-    if numbers and "-1" in order and len(order) > 2:
-        order.remove("-1")
     if len(order) > 25_000 or not order:
         return None
     place = {name: j for j, name in enumerate(order)}
@@ -336,17 +404,22 @@ def _is_number(word: str) -> bool:
 
 
 def _partner(parent: Any, predicted: list[Column]) -> Column | None:
-    """How sure the first model is: the column named as its answers but for the last word."""
+    """How sure the first model is: the column named as its answers but for the last word.
+
+    Of a single model it is any that is called a confidence.
+    """
     begin = plain(predicted[0].name).rpartition("_")[0]
     names = {f"{begin}_{word}" for word in _SURE} if begin else set()
-    free = [parent.table.columns[n] for n in parent.numeric()]
-    for column in free:
-        other = len(predicted) == 1 and role_of(column.name) == "confidence??"
-        if (other or plain(column.name) in names) and not column.empty[parent.rows].any():
-            values = column.numbers[parent.rows]
-            k = 1 if other else len({*map(outputs.same, predicted[0].values()[1])})
-            if ((k * values >= 1 - _ROUNDING) & (values <= 1)).all():
-                return column
+    k, alone = len({*map(outputs.same, predicted[0].values()[1])}), len(predicted) == 1
+    for name in parent.mapper.by_role.get("confidence", ()) if alone else ():
+        Numbers(parent).filled(name, "confidence")
+    for column in [parent.table.columns[n] for n in parent.numeric()]:
+        values, called = column.numbers[parent.rows], role_of(column.name).rstrip("?")
+        if column.empty[parent.rows].any():
+            continue
+        likely = ((k * values >= 1 - _ROUNDING) & (values <= 1)).all()
+        if (alone and called == "confidence") or (plain(column.name) in names and likely):
+            return column
     return None
 
 

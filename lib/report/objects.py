@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 
 from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
 from lib.data.untrusted import short
-from lib.report.naming import role_of
-from lib.report.nested import flatten
+from lib.report.naming import is_of_names, role_of
+from lib.report.nested import TOP, flatten
 from lib.report.packed import open_text
 from lib.report.tables import MOST_COLUMNS, Builder, Table
 
@@ -100,14 +101,31 @@ def _rows(found: Any, depth: int = 0) -> list[Any]:
         return inner[0]
     if lists:
         wide = {k: v for k, v in found.items() if isinstance(v, list)}
-        same = len({len(v) for v in wide.values()}) == 1
-        rows = zip(*wide.values(), strict=True) if same else ()
-        return [dict(zip(wide, row, strict=True)) for row in rows]
+        size, often = Counter(map(len, wide.values())).most_common(1)[0]
+        if often < min(2, len(wide)):
+            return []
+        long = {k: _with_names(v, found) for k, v in wide.items() if len(v) == size}
+        rows = zip(*long.values(), strict=True)
+        return [dict(zip(long, row, strict=True)) for row in rows]
     objects = {k: v for k, v in found.items() if isinstance(v, dict) and len(v) > 1}
     if len(objects) == len(found) > 1:
         return _columns(objects) or [*objects.values()]
     nested = [rows for v in objects.values() if depth == 0 and (rows := _rows(v, 1))]
     return nested[0] if len(nested) == 1 else []
+
+
+def _with_names(rows: list[Any], found: dict[str, Any]) -> list[Any]:
+    """Lists of numbers by the names of classes, if another list holds these."""
+    width = len(rows[0]) if isinstance(rows[0], list) else 0
+    for name, names in found.items():
+        if is_of_names(name) and isinstance(names, list) and len({*map(str, names)}) == width > 1:
+            return [
+                dict(zip(map(str, names), row, strict=True))
+                if isinstance(row, list) and len(row) == width == len(names)
+                else row
+                for row in rows
+            ]
+    return rows
 
 
 def _columns(objects: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -133,7 +151,10 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
                 f"{type(record).__name__}"
             )
         cells: dict[str, str] = {}
-        flatten(_of_harness(record), "", cells)
+        try:
+            flatten(_of_harness(record), "", cells)
+        except ValueError as error:
+            raise ValueError(f"{path}: row {line}: {error}") from None
         for name, cell in cells.items():
             if name not in builders:
                 if len(builders) >= MOST_COLUMNS:
@@ -150,8 +171,26 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
             require_memory(path, held)
     if not lines:
         raise ValueError(f"{path}: must have rows, got an empty file")
-    columns = {name: builder.column() for name, builder in builders.items()}
-    return Table(str(path), columns, len(lines), np.array(lines))
+    notes: list[str] = []
+    columns = {b.name: b.column() for b in _surest(builders, notes)}
+    return Table(str(path), columns, len(lines), np.array(lines), tuple(notes))
+
+
+def _surest(builders: dict[str, Builder], notes: list[str]) -> list[Builder]:
+    """Scores by class, or, where rows have those of some classes alone, the surest answer."""
+    tops = {n.removesuffix(TOP[0]) for n in builders if n.endswith(TOP[0])}
+    kept = dict(builders)
+    for begin in tops:
+        pair = [kept.pop(begin + end) for end in TOP]
+        of_classes = [n for n in kept if n.startswith(f"{begin}_")]
+        if any(np.isnan(kept[n].numbers).any() for n in of_classes):
+            for name in of_classes:
+                del kept[name]
+            for builder, end in zip(pair, TOP, strict=True):
+                builder.name = f"{begin}_{end[1:]}"
+                kept[builder.name] = builder
+            notes.append(f"{begin!r} has the scores of some classes alone: the surest is taken")
+    return [*kept.values()]
 
 
 def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
@@ -172,6 +211,11 @@ def _of_harness(record: dict[str, Any]) -> dict[str, Any]:
             kept["target"] = choices.index(target)
         elif isinstance(target, str) and len(target.strip()) == 1 and target.strip().isalpha():
             kept["target"] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ".find(target.strip().upper())
+        if kept.get("acc", 0) not in (0, 1):
+            raise ValueError(
+                f"acc must be 0 or 1, got {kept['acc']:.6g}: several choices of a sample may be "
+                "right, which is not read; a file with target and one right choice would do"
+            )
         if isinstance(kept.get("target"), int | str):
             for name in ("acc", "acc_norm", "exact_match"):
                 kept.pop(name, None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+from scipy import optimize, special
 
 from lib.report.naming import Family, plain
 from lib.report.tables import Column
@@ -15,16 +15,20 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
-_MOST_SUM = 0.02
+_MOST_SUM = 0.05
 _UNDEFINED = "no"
+_OTHER = "other"  # a class of which there is no label
 _BLOCK = 1 << 12  # rows
+_MOST_ORDERED = 1000  # classes of which another order is tried
+_FEW_ROWS, _CLEAR = 5, 0.05  # by which another order of classes must be better, in rows and of all
 _INTEGER = re.compile("-?[0-9]{1,15}")
 #: Words for the second of two classes.
 POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
             "abnormal", "disease", "sick", "bad")  # fmt: skip
 
 #: Cells that say whether, as :func:`same` writes them.
-FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FLAGS = {"1": True, "true": True, "yes": True, "y": True, "t": True,
+         "0": False, "false": False, "no": False, "n": False, "f": False}  # fmt: skip
 
 
 @dataclass
@@ -40,6 +44,7 @@ class Candidate:
     confidence: Array | None = None
     correct: Array | None = None  # NaN where unknown
     guess: bool = False
+    ordered: bool = False  # classes by the columns' order alone
     contrary: bool = False  # against what the names say: never chosen without being asked
     rivals: dict[str, Array] = field(default_factory=dict)  # predicted, by name of the model
 
@@ -66,6 +71,24 @@ class Candidate:
             return None
         counts = np.bincount(self.labels[known])
         return float((answers == self.labels)[known].mean()), float(counts.max() / known.sum())
+
+    def better_order(self, rows: Array) -> tuple[float, float] | None:
+        """Accuracy as it is, and with the classes in another order, if that is clearly more.
+
+        What fits one half of the rows best is tried on the other: by chance nothing is better.
+        """
+        known = np.flatnonzero(rows & (self.labels >= 0) & (self.answers >= 0))
+        k, n = len(self.classes), len(known)
+        if k > _MOST_ORDERED:
+            return None
+        pairs = self.labels[known] * k + self.answers[known]
+        halves = [np.bincount(pairs[j::2], minlength=k * k).reshape(k, k) for j in (0, 1)]
+        gain = 0
+        for one, other in (halves, halves[::-1]):
+            order = optimize.linear_sum_assignment(one, maximize=True)
+            gain += int(other[order].sum() - other.trace())
+        right = int(halves[0].trace() + halves[1].trace())
+        return (right / n, (right + gain) / n) if gain > max(_FEW_ROWS, _CLEAR * n) else None
 
     def ranks(self, rows: Array) -> float | None:
         """Area under the ROC curve of the second of two classes; None if there are others."""
@@ -98,7 +121,8 @@ def kind_of(matrix: Array) -> str:
     """Of what kind rows of numbers are, one column a class.
 
     ``probabilities``, ``percent`` and ``log probabilities`` are recognized by their sums, ``one
-    hot`` by its zeros and ones; ``shares`` are in [0, 1] without a sum of 1; others ``logits``.
+    hot`` by its zeros and ones, ``votes`` are whole numbers of one sum; ``shares`` are in [0, 1]
+    without a sum of 1; others ``logits``.
     """
     kinds: set[str] = set()
     step = _step(matrix)
@@ -131,7 +155,10 @@ def _kind_of_block(known: Array, step: float) -> str:
         most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step)) + 1e-9
         if (abs(known.sum(axis=1) - 100) <= most).all():
             return "percent"
-    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= tolerance).all():
+    if low >= 0 and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
+        return "votes"
+    most = tolerance if step < 1 else _SUM
+    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= most).all():
         return "log probabilities"
     return "logits"
 
@@ -140,7 +167,7 @@ def _step(values: Array) -> float:
     """The unit of the last decimal in which all values are written; 0 if there is none."""
     some = values[:: max(1, len(values) // 200)].astype(float)
     some = some[~np.isnan(some).any(axis=1)]
-    for digits in range(1, 7):
+    for digits in range(7):
         if np.allclose(some, np.round(some, digits), rtol=0, atol=1e-9):
             return 10.0**-digits
     return 0.0
@@ -183,9 +210,9 @@ def finite(logits: Array) -> tuple[Array, str]:
 
 def as_logits(matrix: Array, kind: str) -> tuple[Array, list[str]]:
     """Logits of numbers of a kind, and sentences on how they came about."""
-    if kind in ("probabilities", "one hot", "percent", "shares"):
+    if kind in ("probabilities", "one hot", "percent", "shares", "votes"):
         scaled = matrix / 100 if kind == "percent" else matrix
-        if kind == "shares":
+        if kind in ("shares", "votes"):
             total = scaled.sum(axis=1, keepdims=True)
             scaled = scaled / np.where(total > 0, total, 1.0)
         logs, zeros = log_of(scaled)
@@ -247,6 +274,8 @@ class Labels:
     says: str
     option: str = ""
     guess: bool = False
+    ordered: bool = False
+    names: tuple[str, ...] = ()  # of the classes, where columns have none
 
 
 def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> list[Labels]:
@@ -260,18 +289,27 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
     numbers = [float(n) for n in names] if column.numeric else []
     whole = column.numeric and all(n == int(n) for n in numbers)
     unknown = "-1" in names and len(names) > 1 and not (set(names) == {"-1", "1"} and k == 2)
+    unknown &= "-1" not in by_key
     known = [name for name in names if not (unknown and name == "-1")]
-    if "first" not in given and all(same(n) in by_key for n in known) and len(by_key) == k:
+    signs = whole and k == 3 and {*names} == {"-1", "0", "1"} and unknown  # -1 may be a class
+    named = all(same(n) in by_key for n in known) and len(by_key) == k
+    if "first" not in given and named and not signs:
         table = [by_key.get(same(n), -1) if n in known else -1 for n in names]
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
+        how += ", -1 where it is unknown" * unknown
         return [Labels(_coded(table, places), f"{said}, {how}")]
     if whole:
         found = _numbered(numbers, places, k, given, said, unknown)
-        if "first" in given or all(_INTEGER.fullmatch(key) for key in by_key):
+        if "first" in given or (all(_INTEGER.fullmatch(key) for key in by_key) and not signs):
             return found
         shown = ", ".join(map(repr, keys[:4])) + ", ..." * (k > 4)
         return [
-            replace(one, says=f"{one.says}, in the order of the columns, {shown}", guess=True)
+            replace(
+                one,
+                says=f"{one.says}, in the order of the columns, {shown}",
+                guess=True,
+                ordered=k > 2,
+            )
             for one in found
         ]
     if column.numeric or len(names) > k:
@@ -294,15 +332,18 @@ def _numbered(
         table = [0 if n < 0 else 1 for n in numbers]
         return [Labels(_coded(table, places), f"{said}: -1 is the first class, 1 the second")]
     found = []
-    for first in (0, 1):
+    for first in (-1, 0, 1):
+        if first < 0 and not (k == 3 and {*numbers} == {-1, 0, 1}):
+            continue
         if not (low >= first and high < k + first):
             continue
         if "first" in given and given["first"] != str(first):
             continue
         table = [int(n) - first if n >= first else -1 for n in numbers]
-        how = "counted from 0" if first == 0 else f"counted from 1, so that {k} is the last class"
+        how = f"counted from {first}, so that {k + first - 1} is the last class"
+        how = "counted from 0" if first == 0 else how
         found.append(Labels(_coded(table, places), f"{said}, {how}", f"first={first}"))
-    if len(found) == 2:
+    if len(found) > 1:
         found = [Labels(one.codes, one.says, one.option, True) for one in found]
     return found
 
@@ -311,6 +352,8 @@ def _worded(
     names: list[str], places: Array, keys: list[str], given: dict[str, str], said: str
 ) -> list[Labels]:
     """Words that no column bears: in the order of the alphabet; two of them in either order."""
+    if len(names) == 1 and len(keys) == 2:
+        return _alone(names[0], places, given, said)
     if len(names) != len(keys):
         return []
     order = sorted(range(len(names)), key=lambda j: names[j])
@@ -327,6 +370,22 @@ def _worded(
     return [_in_order(order, names, places, said, True)]
 
 
+def _alone(name: str, places: Array, given: dict[str, str], said: str) -> list[Labels]:
+    """The only word of two classes: the second if it is a word for that, else either."""
+    told = given.get("positive", name if is_positive(name) else "")
+    return [
+        Labels(
+            _coded([j], places),
+            f"{said}, {name!r} alone, the {('first', 'second')[j]} class",
+            f"positive={(_OTHER, name)[j]}",
+            not told,
+            names=((name, _OTHER), (_OTHER, name))[j],
+        )
+        for j in (1, 0)
+        if not told or (told == name) == j
+    ]
+
+
 def _in_order(order: list[int], names: list[str], places: Array, said: str, guess: bool) -> Labels:
     table = [0] * len(names)
     for place, j in enumerate(order):
@@ -334,7 +393,9 @@ def _in_order(order: list[int], names: list[str], places: Array, said: str, gues
     shown = ", ".join(repr(names[j]) for j in order[:4]) + ", ..." * (len(order) > 4)
     option = f"positive={names[order[1]]}" if len(order) == 2 else ""
     how = f"{said}, in words; the columns are {shown} in this order"
-    return Labels(_coded(table, places), how, option, guess)
+    return Labels(
+        _coded(table, places), how, option, guess, len(order) > 2, tuple(names[j] for j in order)
+    )
 
 
 def one_hot(matrix: Array, family: Family) -> tuple[Array, str]:

@@ -65,6 +65,8 @@ FEWER_FEATURES = (
     f"at most {MOST_FEATURES:,} columns (of more, such as pixels, take principal components)"
 )
 _BLOCK = 1 << 13  # rows
+#: What is no logits, by its rows' sums.
+_SUMS = {"probabilities": "1", "percent": "100"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +115,9 @@ class ModelPredictions:
 
     Notes
     -----
-    Where logits are probabilities (no value is negative, each row sums to 1, and some value is
-    neither 0 nor 1), their logarithms are taken; minus infinity is taken as far below the row's
-    largest.  `reading` says so.
+    Where logits are probabilities (no value is negative, each row sums to 1, or to 100, and some
+    value is neither 0 nor 1), their logarithms are taken; minus infinity is taken as far below the
+    row's largest.  `reading` says so.
 
     Raises
     ------
@@ -251,17 +253,18 @@ class ModelPredictions:
     def _take_logarithms(self) -> None:
         """Of probabilities where logits are expected."""
         kinds = {name: kind_of(getattr(self, name)) for name in LOGITS if self.has(name)}
-        if "probabilities" not in kinds.values():
+        told = next((kind for kind in _SUMS if kind in kinds.values()), None)
+        if told is None:
             return
-        given = [name for name, kind in kinds.items() if kind in ("probabilities", "one hot")]
+        given = [name for name, kind in kinds.items() if kind in (told, "one hot")]
         said = []
         for name in given:
-            found, zeros = as_logits(getattr(self, name), "probabilities")
+            found, zeros = as_logits(getattr(self, name), told)
             found.flags.writeable = False
             object.__setattr__(self, name, found)
             said += [f" ({zero})" for zero in zeros]
-        text = f"{', '.join(given)}: probabilities, since no value is negative and each row sums "
-        text += f"to 1: their logarithms are taken{''.join(said[:1])}"
+        text = f"{', '.join(given)}: {told}, since no value is negative and each row sums to "
+        text += f"{_SUMS[told]}: their logarithms are taken{''.join(said[:1])}"
         object.__setattr__(self, "reading", (*self.reading, text))
 
     def _check_feature_names(self) -> None:

@@ -21,16 +21,18 @@ from lib.data.arrays import (
     too_large,
 )
 from lib.data.untrusted import short
-from lib.report.naming import counted, part_of, plain, role_of
+from lib.report.membership import renamed
+from lib.report.naming import counted, is_of_names, part_of, plain, role_of
 from lib.report.objects import read_json, read_lines
 from lib.report.packed import PACKED, inner_suffix, open_text
-from lib.report.predictions import NAMES
+from lib.report.predictions import FORMAT, NAMES
 from lib.report.tables import Table, from_arrays, from_rows
 from lib.report.trials import TRIAL, read_trial
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _TABS = (".tsv", ".tab")
 _TEXTS = (*_TABS, ".csv", ".txt", ".json", ".jsonl", ".ndjson")  # read packed too
+_ONE_COLUMN = {name for name, _, shape, _ in FORMAT if shape.endswith(",)")}
 _COMMENTS = 100  # lines before the header that may begin with #
 
 
@@ -147,7 +149,11 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
 
     Labels, groups and clusters are called so by others too: alone they do not decide.
     """
+    arrays = _in_our_names(renamed(arrays, notes), notes)
     own = {name: values for name, values in arrays.items() if name in NAMES}
+    for name, values in own.items():
+        if name in _ONE_COLUMN and np.ndim(values) == 2 and np.shape(values)[1] == 1:
+            own[name] = np.asarray(values)[:, 0]
     if any(not name.endswith(("labels", "groups", "clusters")) for name in own) or (
         own and len(own) == len(arrays)
     ):
@@ -162,10 +168,28 @@ def _named(source: str, arrays: dict[str, Any], notes: list[str]) -> Table | dic
     return _by_part(source, arrays, notes)
 
 
+def _in_our_names(arrays: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Arrays beside ours whose names are ours but for the word of the part, such as val_logits."""
+    if not any(name in NAMES and name.endswith("logits") for name in arrays):
+        return arrays
+    found = {}
+    for name, values in arrays.items():
+        first, _, rest = plain(name).partition("_")
+        ours = f"{part_of(first)}_{rest}"
+        if name in NAMES or ours not in NAMES or ours in arrays or ours in found:
+            found[name] = values
+        else:
+            found[ours] = values
+            notes.append(f"{name!r} is {ours}")
+    return found
+
+
 def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     """A table of arrays whose names begin, or end, with the name of a part."""
     parts: dict[str, dict[str, Any]] = {}
     words_of = {name: plain(name).split("_") for name in arrays}
+    begins = {each[0] for each in words_of.values() if len(each) > 1}
+    pair = {"source", "target"} <= begins  # else a target is a label
     inner = {part_of(w[1]) for w in words_of.values() if len(w) > 2 and w[0] == "y"} - {None}
     for name, values in arrays.items():
         values = np.asarray(values)
@@ -177,8 +201,8 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
         part, rest = "", name
         if len(inner) > 1 and len(words) > 1 and words[0] == "y" and part_of(words[1]):
             part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
-        elif len(words) > 1 and part_of(words[0]):
-            part, rest = part_of(words[0]), "_".join(words[1:])
+        elif len(words) > 1 and part_of(words[0], pair):
+            part, rest = part_of(words[0], pair), "_".join(words[1:])
         elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("y",):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
         parts.setdefault(part, {})[rest] = np.squeeze(values) if values.ndim > 1 else values
@@ -216,10 +240,27 @@ def _same_rows(source: str, arrays: dict[str, Any], notes: list[str]) -> dict[st
                 f"{source}: {name!r} must have a row for each prediction, got shape {one.shape} "
                 f"beside {one.shape[1]:,} rows of others: save {name}.T"
             )
+    arrays = _with_class_names(arrays, most, notes)
     for name in [n for n, a in arrays.items() if len(a) != most]:
         size = len(arrays.pop(name))
         notes.append(f"array {name!r} is left out: it has {size:,} rows, not {most:,}")
     return arrays
+
+
+def _with_class_names(arrays: dict[str, Any], rows: int, notes: list[str]) -> dict[str, Any]:
+    """Matrices as columns by the names of classes, where another array holds these."""
+    found = dict(arrays)
+    for name, names in arrays.items():
+        words = [str(word) for word in names] if names.ndim == 1 and is_of_names(name) else []
+        wide = [n for n, a in arrays.items() if a.ndim == 2 and a.shape == (rows, len(words))]
+        if len(words) == rows or len({*words}) < len(words) or not wide:
+            continue
+        del found[name]
+        notes.append(f"{name!r} names the columns of {', '.join(map(repr, wide))}")
+        for n in wide:
+            values = found.pop(n)
+            found |= {f"{n}_{word}": values[:, j] for j, word in enumerate(words)}
+    return found
 
 
 def _read_npy(path: Path) -> Table:

@@ -273,3 +273,123 @@ def test_what_map_names_is_used_or_refused(mapped, said):
     np.testing.assert_array_equal(correct(frame), TWO)
     with pytest.raises(ValueError, match=re.escape(said)):
         read_predictions(frame, as_mapping([mapped]))
+
+
+# --- parts and confidences ------------------------------------------------------------------------
+
+THREE = {f"p_{w}": P[:, j] for j, w in enumerate(WORDS)}
+
+
+def test_parts_by_other_names():
+    third = np.arange(N) % 3
+    split = np.array(["calibration", "source", "target"])[third]
+    found = read_predictions(pd.DataFrame(THREE | {"split": split, "label": WORDS[LABELS]}))
+    np.testing.assert_array_equal(found.correct("test")[0], (SAID == LABELS)[third == 1])
+    assert found.has("user_logits")
+    assert found.has("holdout_logits")
+    domain = np.array(["source", "target"])[third % 2]
+    found = read_predictions(pd.DataFrame(THREE | {"domain": domain, "label": WORDS[LABELS]}))
+    assert len(found.user_logits) == (third % 2 == 1).sum()
+
+
+@pytest.mark.parametrize("other", ["extra", ""])
+def test_a_word_for_no_part_is_named(other):
+    split = np.array(["train", "test", other])[np.arange(N) % 3]
+    frame = pd.DataFrame(THREE | {"split": split, "label": WORDS[LABELS]})
+    with pytest.raises(ValueError, match=f"'split' must be one of train, val.*got '{other}' in r"):
+        read_predictions(frame)
+    folds = frame.assign(split=np.arange(N) % 5)  # of numbers nothing is known
+    assert len(read_predictions(folds).correct("test")[0]) == N
+
+
+def test_arrays_of_a_source_and_a_target(tmp_path):
+    half = N // 2
+    path = tmp_path / "own.npz"
+    source = {"source_probs": P[:half], "source_labels": LABELS[:half]}
+    np.savez(path, **source, target_probs=P[half:])
+    found = read_predictions(path)
+    np.testing.assert_array_equal(found.correct("test")[0], (SAID == LABELS)[:half])
+    assert len(found.user_logits) == N - half
+    assert not found.rivals
+    logits = np.log(P)
+    np.savez(path, test_logits=logits, test_labels=LABELS, val_logits=logits, val_labels=LABELS)
+    assert says(read_predictions(path), "'val_logits' is holdout_logits")
+    np.testing.assert_array_equal(read_predictions(path).holdout_labels, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [(P.max(1), P.max(1)), (100 * P.max(1), P.max(1)), (np.log(P.max(1)), np.log(P.max(1)))],
+)
+def test_a_confidence_beside_answers_of_any_name(given, want):
+    frame = pd.DataFrame({"gold": WORDS[LABELS], "parsed": WORDS[SAID], "confidence": given})
+    np.testing.assert_allclose(read_predictions(frame).test_confidence, want)
+    correct = pd.DataFrame({"is_correct": SAID == LABELS, "confidence": given})
+    np.testing.assert_allclose(read_predictions(correct).test_confidence, want)
+
+
+def test_several_right_choices_of_a_harness_are_refused(tmp_path):
+    choices = [[-1.0, False], [-2.0, False]]
+    lines = [json.dumps({"target": 0, "filtered_resps": choices, "acc": x}) for x in (1.0, 0.4)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"row 2: acc must be 0 or 1, got 0\.4: several choices"):
+        read_predictions(tmp_path / "own.jsonl")
+
+
+# --- why not --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            {"label": LABELS + 1, "pred": SAID},
+            r"agree in .* rows, and in .* if the answers are counted from 1\. Number",
+        ),
+        ({"label": LABELS, "pred": WORDS[SAID]}, r"'pred' has no cell of 'label': 'cat', 'dog'"),
+        (
+            {"label": WORDS[LABELS], "p_cat": P[:, 0], "p_dog": P[:, 1]},
+            "'p_cat', 'p_dog' lack 'owl', a label",
+        ),
+        (
+            THREE | {"label": LABELS, "patient_id": [None, *range(N - 1)]},
+            "'patient_id' must be given in every row, since intervals count it",
+        ),
+        (
+            {name: np.where(SECOND == 1, 0, p) for name, p in THREE.items()}
+            | {"label": WORDS[LABELS]},
+            r"'p_cat' must be above 0 in one class at least; leave rows .*got '0' in row \d",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told(columns, said):
+    with pytest.raises(ValueError, match=said):
+        read_predictions(pd.DataFrame(columns))
+
+
+def test_a_group_that_is_none_says_why():
+    gaps = np.where(SECOND == 1, "", np.array(["a", "b"])[LABELS % 2])
+    found = read_predictions(pd.DataFrame(THREE | {"label": WORDS[LABELS], "site": gaps}))
+    assert found.test_groups is None
+    assert says(found, "'site' is no group: it must have 2 to 100 different values and no empty")
+    assert says(found, f"got 2 and {SECOND.sum()}")
+
+
+@pytest.mark.parametrize("words", [("answer", "defer"), ("Answered", "Abstained")])
+def test_two_words_may_say_where_it_abstained(words):
+    low = P.max(axis=1) < 0.7
+    frame = pd.DataFrame(THREE | {"label": WORDS[LABELS], "decision": np.array(words)[low * 1]})
+    np.testing.assert_array_equal(read_predictions(frame).test_abstained, low)
+    flags = frame.assign(decision=WORDS[SAID], deferred=np.where(low, "Y", "N"))
+    np.testing.assert_array_equal(read_predictions(flags).test_abstained, low)
+    unclear = read_predictions(frame.assign(deferred="maybe", decision=WORDS[SAID]))
+    assert unclear.test_abstained is None
+    assert says(unclear, "'deferred' says not yes or no where the model abstained")
+
+
+def test_truth_in_such_words_is_a_label():
+    words = np.array(["answer", "refuse"])
+    frame = pd.DataFrame({"label": words[SECOND], "pred": words[(ONE > 0.5) * 1], "p": ONE})
+    found = read_predictions(frame)
+    assert found.test_abstained is None
+    np.testing.assert_array_equal(found.correct("test")[0], TWO)

@@ -347,3 +347,32 @@ def test_what_takes_long_is_said_on_a_terminal(terminal, monkeypatch):
     with told_if_slow("no word", after=30.0):
         pass
     assert stream.getvalue() == "reading own.csv ...\n" * terminal
+
+
+# --- some classes of many -------------------------------------------------------------------------
+
+NOISE = np.random.default_rng(9).normal(size=(N, 50))
+MANY = special.softmax(4.0 * np.eye(50)[np.arange(N) % 50] + NOISE, axis=1)
+FIRST = np.argsort(MANY, axis=1)[:, -3:]  # the surest last
+TOP = np.take_along_axis(MANY, FIRST, axis=1)
+
+
+@pytest.mark.parametrize("kind", ["objects", "two lists", "columns", "arrays"])
+def test_of_the_surest_classes_the_first_is_the_answer(kind, tmp_path):
+    names, path = [f"c{j}" for j in range(50)], tmp_path / "own.jsonl"
+    truth, rows = np.arange(N) % 50, []
+    for label, ids, scores in zip(truth, FIRST.tolist(), TOP.tolist(), strict=True):
+        pairs = [{"label": names[j], "score": p} for j, p in zip(ids, scores, strict=True)]
+        lists = {"labels": [names[j] for j in ids], "scores": scores}
+        rows.append({"gold": names[label]} | ({"top": pairs} if kind == "objects" else lists))
+    path.write_text("\n".join(map(json.dumps, rows)))
+    if kind in ("columns", "arrays"):
+        path = tmp_path / "own.npz"
+        ids = {"top3_classes": FIRST, "top3_probs": TOP}
+        if kind == "columns":
+            ids = {f"{n}_{j}": v[:, j] for n, v in ids.items() for j in range(3)}
+        np.savez(path, labels=truth, **ids)
+    found = read_predictions(path)
+    np.testing.assert_array_equal(found.correct("test")[0], MANY.argmax(axis=1) == truth)
+    np.testing.assert_allclose(found.test_confidence, MANY.max(axis=1))
+    assert says(found, "the surest is taken")

@@ -372,6 +372,8 @@ def test_probabilities_under_the_name_of_logits():
     given = ModelPredictions(test_logits=sparse, test_labels=LABELS)
     np.testing.assert_allclose(special.softmax(given.test_logits, axis=1), sparse, atol=1e-15)
     assert "their logarithms are taken (1 of them is 0" in given.reading[0]
+    percent = ModelPredictions(test_logits=100 * P, test_labels=LABELS)
+    np.testing.assert_allclose(special.softmax(percent.test_logits, axis=1), P)
     threshold = report({"test_logits": P, "test_labels": LABELS}, target=0.6)
     again = report({"test_logits": np.log(P), "test_labels": LABELS}, target=0.6)
     for found in (threshold, again):

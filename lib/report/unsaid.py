@@ -1,0 +1,81 @@
+"""Cells that say nothing: words and numbers for an unknown label, or for no answer."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lib.report.naming import counted, plain
+from lib.report.tables import Column
+
+_ANY = {"none", "null", "unknown", "undefined", "missing", "?", "-", "--", "."}
+#: Words for a label that is not known, and for an answer that was not given, as `plain` has them.
+UNKNOWN = _ANY | {"unlabeled", "unlabelled", "not_labeled", "not_labelled", "unk", "tbd"}
+SILENT = _ANY | {
+    "abstain", "abstained", "abstains", "abstention", "idk", "i_don_t_know", "i_dont_know",
+    "i_do_not_know", "don_t_know", "dont_know", "do_not_know", "unsure", "not_sure", "i_m_not_sure",
+    "uncertain", "undecided", "reject", "rejected", "rejection", "defer", "deferred", "refuse",
+    "refused", "refusal", "no_answer", "no_prediction", "no_decision", "skip", "skipped",
+    "unanswered", "cannot_answer", "can_t_answer",
+}  # fmt: skip
+#: Words for an answer that was given, beside one of those.
+ANSWERED = {"answer", "answered", "answers", "predict", "predicted", "keep", "kept"}
+_CODES = {"-1", "-9", "-99", "-100", "-999", "-9999"}
+_SIGNS = {"-1", "0", "1"}  # all three may be classes, such as of sentiment
+
+
+def unknown_labels(label: Column, answers: Iterable[Column], columns: Iterable[str]) -> list[str]:
+    """Cells of a label that say that it is not known.
+
+    None of them is an answer of a model, or ends the name of a column, as a class would; at least
+    two classes are left.  Whether -1 is one beside 0 and 1 only answers tell.
+    """
+    names, answers = label.values()[1], [*answers]
+    said = {name for each in answers for name in each.values()[1]}
+    ends = {plain(name) for name in columns}
+    worded = any(not _whole(name) for name in names)
+
+    def nothing(name: str) -> bool:
+        if name not in _CODES:
+            return plain(name) in UNKNOWN and not any(
+                end == plain(name) or end.endswith(f"_{plain(name)}") for end in ends
+            )
+        return name != "-1" or worded or bool(answers) or not {*names} <= _SIGNS
+
+    found = [name for name in names if nothing(name)]
+    if "-1" in said and not worded and {*names} - _SIGNS:
+        said -= {"-1"}  # beside many classes it is none, though the model answers it
+    found = [name for name in found if name not in said]
+    return found if len(names) - len(found) >= 2 else []
+
+
+def no_answers(answer: Column, classes: Iterable[str]) -> list[str]:
+    """Cells of a model's answers that are none; none of them is a class of the label."""
+    names, known = answer.values()[1], {*classes}
+    found = [n for n in names if n not in known and (n == "-1" or plain(n) in SILENT)]
+    return found if len(found) < len(names) else []
+
+
+def emptied(column: Column, names: Iterable[str]) -> Column:
+    """The column with such cells empty."""
+    gone = {*names}
+    codes, kept = column.codes, [word for word in column.words if word not in gone]
+    numbers = np.where(
+        np.isin(column.numbers, [*map(float, gone & _CODES)]), np.nan, column.numbers
+    )
+    if codes is not None:
+        place = {word: j for j, word in enumerate(kept)}
+        codes = np.array([*(place.get(w, -1) for w in column.words), -1], dtype=np.int32)[codes]
+    return replace(column, numbers=numbers, codes=codes if kept else None, words=tuple(kept))
+
+
+def told(column: Column, names: list[str], rows: npt.NDArray[np.bool_]) -> str:
+    """What was found, for people: ``'unlabeled' (40 rows)``."""
+    places, every = column.values()
+    counts = {name: int((rows & (places == every.index(name))).sum()) for name in names}
+    return ", ".join(f"{name!r} ({counted(count, 'row')})" for name, count in counts.items())
+
+
+def _whole(name: str) -> bool:
+    return name.lstrip("-").isdecimal()
