@@ -266,9 +266,9 @@ chapter.figure(
 # method takes the threshold that flatters it, and the Bayesian's is often one with few errors. So
 # one audit tells little of the method. Of several, each with data, models and coins of its own, the
 # median decides {claim}`P3-T2-narrower-private`. At a threshold that both share, the Bayesian
-# interval is the narrower one {claim}`P3-held-out-narrower-private`. Without privacy the widths then
-# differ by {value}`audit_trainings@standard.cifar10.held_lira_free_change:.0%` in the median, where
-# P3 prints -40%: its threshold may have been a shared one, too.
+# interval is the narrower one {claim}`P3-held-out-narrower-private`. Without privacy the widths
+# then differ by {value}`audit_trainings@standard.cifar10.held_lira_free_change:.0%` in the median,
+# where P3 prints -40%: its threshold may have been a shared one, too.
 #
 # ```{list-table} In how many audits on CIFAR-10 the Bayesian interval is the narrower one
 # :header-rows: 1
