@@ -17,8 +17,7 @@
 # ```{result} leads
 # ```
 #
-# A lead is SR's {term}`accuracy-normalized score` minus SCTD's on the same models: above zero SCTD
-# abstains better. Bars are 95% intervals over training runs and points.
+# A lead is SR's {term}`accuracy-normalized score` minus SCTD's on the same models.
 #
 # ## What holds, and what does not
 #
@@ -140,7 +139,7 @@ trained = {regime: run_experiments(each) for regime, each in settings.items()}
 chapter.uses(dataset=used, epochs=settings[OWN].epochs)
 chapter.note(data_note(dataset, used))
 for regime, each in settings.items():
-    chapter.note(f"Settings {regime}: {tables.describe(each)}.")
+    chapter.note(f"{regime.capitalize()} settings: {tables.describe(each)}.")
 
 # %% [markdown]
 # (the-lead)=

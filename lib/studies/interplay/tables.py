@@ -577,7 +577,8 @@ def describe(settings: ExperimentSettings) -> str:
     name = {"linear": "linear models"}.get(training.model.name, training.model.name)
     if training.model.name == "mlp":
         name = f"MLPs with {training.model.hidden[0]} hidden units"
-    epochs = f"{training.steps * training.batch_size / n:.2g}"
+    epochs = training.steps * training.batch_size / n
+    epochs = f"{epochs:.2g}" if epochs < 10 else f"{epochs:,.0f}"
     return (
         f"{name}, {settings.n_seeds} seeds, {n:,} training examples, batches of"
         f" {training.batch_size:,}, {training.steps:,} steps"
