@@ -140,6 +140,20 @@ MOVED = {
     "refusals": "beyond/refusals",
     "six_lenses": "beyond/six_lenses",
     "curves": "beyond/curves",
+} | {
+    f"reference/{package}_{subject}": f"reference/{package}"
+    for package, subjects in {
+        "selective": ("scores", "curves", "uncertainty"),
+        "suitability": ("signals", "filter", "labels", "time"),
+        "audit": ("intervals", "attacks", "canaries"),
+        "counterfactual": ("estimate", "limits", "learners", "scores"),
+        "report": ("files", "analyses"),
+        "privacy": ("accounting", "labels", "votes"),
+        "training": ("config", "engines", "jobs"),
+        "data": ("store", "images", "papers"),
+        "runs": ("jobs", "store"),
+    }.items()
+    for subject in subjects
 }
 
 
