@@ -119,6 +119,8 @@ class _Mapper:
         candidates = self.read_outputs(label, hot)
         if not candidates:
             nothing(self, label)
+        if label is None and hot is None and all((one.labels < 0).all() for one in candidates):
+            self.ask_for_label()
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
         self.without_answer(chosen, inferred)
@@ -259,6 +261,25 @@ class _Mapper:
         if column is not None and "label" not in self.mapped:
             self.ask_which(column)
         return column, None
+
+    def ask_for_label(self) -> None:
+        """Raise an error if one column alone has the words of the answers: it may be the truth."""
+        said = [n for r in ("", "?", "??") for n in self.by_role.get(f"prediction{r}", ())]
+        said = [name for name in said if not self.table.columns[name].numeric]
+        if len(said) != 1 or {"label", "correct"} & {*self.mapped}:
+            return
+        words = {*map(outputs.same, self.table.columns[said[0]].values()[1])}
+        for name, column in self.table.columns.items():
+            if name in (*self.used, *said) or column.numeric or column.text or role_of(name):
+                continue
+            own = {*map(outputs.same, column.values()[1])}
+            if len(words & own) > 1 and len(own - words) <= 1:
+                option = shlex.quote(f"label={name}")
+                raise ReadingError(
+                    self.table.source,
+                    f"no column is called a label, and {name!r} has the cells of {said[0]!r}.",
+                    f"--map {option} if it is the truth.",
+                )
 
     def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
         """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""

@@ -37,6 +37,8 @@ def unknown_labels(label: Column, answers: Iterable[Column], columns: Iterable[s
     worded = any(not _whole(name) for name in names)
 
     def nothing(name: str) -> bool:
+        if name == "none":  # a class, such as of no stance; None is Python's
+            return False
         if name not in _CODES:
             return plain(name) in UNKNOWN and not any(
                 end == plain(name) or end.endswith(f"_{plain(name)}") for end in ends

@@ -43,6 +43,8 @@ def test_a_class_may_have_such_a_name():
     hard = pd.DataFrame({"label": names[LABELS], "pred": names[SAID]})
     soft = pd.DataFrame(P, columns=[f"p_{name}" for name in names]).assign(label=names[LABELS])
     never = pd.DataFrame({"label": names[LABELS % 2], "pred": ["dog"] * N})  # one class is left
+    few = pd.DataFrame({"label": names[LABELS], "pred": np.where(SAID == 0, "dog", names[SAID])})
+    assert len(read_predictions(few).correct("test")[0]) == N  # though it never answers none
     for frame in (hard, soft):
         np.testing.assert_array_equal(read_predictions(frame).correct("test")[0], RIGHT)
     np.testing.assert_array_equal(read_predictions(never).correct("test")[0], LABELS % 2 == 1)
