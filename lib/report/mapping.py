@@ -297,7 +297,10 @@ class _Mapper:
                     self.says.append(
                         f"{column.name!r}: {unsaid.told(column, gone, kept)} is taken for no answer"
                     )
-                    self.table.columns[column.name] = unsaid.emptied(column, gone)
+                    column = unsaid.emptied(column, gone)
+                    self.table.columns[column.name] = column
+                if role_of(column.name).startswith("prediction"):
+                    self.says += unsaid.never_true(column, label, kept)
         column = self.column("prediction")
         if column is None:
             return label, ""
@@ -408,8 +411,13 @@ class _Mapper:
                 values = getattr(chosen, name)
                 if values is not None and chosen.logits is None:
                     arrays[f"test_{name}"] = values[rows]
-            if chosen.rivals:
-                arrays["rivals"] = {name: each[rows] for name, each in chosen.rivals.items()}
+            for name, each in chosen.rivals.items():
+                if silent := int((each[rows] < 0).sum()):  # which would count as wrong
+                    self.says.append(
+                        f"{name!r} has no answer in {counted(silent, 'row')}: it is not compared"
+                    )
+                else:
+                    arrays.setdefault("rivals", {})[name] = each[rows]
         return arrays
 
     def read_others(self, arrays: dict[str, Any]) -> dict[str, Any]:
