@@ -444,6 +444,13 @@ def test_what_other_services_write(tmp_path):
         np.testing.assert_array_equal(correct(path), SAID == LABELS)
 
 
+def test_an_array_with_the_label_last(tmp_path):
+    np.save(tmp_path / "own.npy", np.column_stack([P, LABELS]))
+    found = read_predictions(tmp_path / "own.npy")
+    np.testing.assert_array_equal(found.correct("test")[0], SAID == LABELS)
+    assert says(found, "the last of 4 columns holds whole numbers below 3: it is the label")
+
+
 def test_how_far_numbers_vary_is_no_model():
     spread = {f"std_prob_{word}": np.full(N, 0.1) for word in WORDS}
     means = {f"mean_prob_{word}": P[:, j] for j, word in enumerate(WORDS)}
