@@ -73,11 +73,13 @@ else:
 # Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
 #
 # - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
-#   logits or percentages. Or one probability or logit, of the second class. Or a prediction, with
-#   or without its confidence. Several models may stand side by side.
-# - *Labels*: words, numbers from 0 or 1, or one-hot.
+#   logits, percentages or votes. Or one probability or logit, of the second class. Or a prediction,
+#   with or without its confidence. Several models may stand side by side.
+# - *Labels*: words, numbers from 0 or 1, or one-hot. Where a label is unknown, or no answer was
+#   given, the cell is empty, -1, or a word such as `unlabeled` or `abstain`.
 # - *Part*: a column `split` or `part` says `val`, `test` or `production`; without one all rows are
 #   test data.
+# - *Membership*: a column such as `is_member`, and a score or a loss.
 # - *Groups of rows*: a column such as `patient_id` makes intervals count patients, not rows.
 #
 # A report begins with how the file was read. If two readings are possible, it stops and shows both,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lib.report import outputs
 from lib.report.mapped import refuse
-from lib.report.naming import Family, families, role_of
+from lib.report.naming import Family, families, is_spread, role_of
 from lib.report.numbers import NO_CONFIDENCE, Numbers, predictions, union
 from lib.report.outputs import Candidate, Labels
 from lib.report.tables import Column, ReadingError
@@ -282,7 +282,7 @@ class Candidates:
 
     def named_matrices(self) -> list[tuple[Family, Array, str]]:
         """Columns whose names differ in that of the class."""
-        free = [n for n in self.numeric() if not _is_text_role(n)]
+        free = [n for n in self.numeric() if not (_is_text_role(n) or is_spread(n))]
         found: list[tuple[Family, Array, str]] = []
         seen: set[str] = set()
         for family in families(free):

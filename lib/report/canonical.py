@@ -178,7 +178,7 @@ def _numbers(table: Table, name: str, kind: str, rows: Array) -> Array:
     elif kind == "label":
         with np.errstate(invalid="ignore"):
             good = (values == np.floor(values)) & (values >= -1) & (values < 1 << 31)
-        allowed = "a class, or empty if unknown"
+        allowed = "the number of a class, from 0, or empty if unknown"
     elif kind in ("membership_score", "epsilon"):
         good, allowed = ~np.isnan(values), "a number"
     else:

@@ -119,6 +119,8 @@ class _Mapper:
         candidates = self.read_outputs(label, hot)
         if not candidates:
             nothing(self, label)
+        if label is None and hot is None and all((one.labels < 0).all() for one in candidates):
+            self.ask_for_label()
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
         self.without_answer(chosen, inferred)
@@ -260,6 +262,25 @@ class _Mapper:
             self.ask_which(column)
         return column, None
 
+    def ask_for_label(self) -> None:
+        """Raise an error if one column alone has the words of the answers: it may be the truth."""
+        said = [n for r in ("", "?", "??") for n in self.by_role.get(f"prediction{r}", ())]
+        said = [name for name in said if not self.table.columns[name].numeric]
+        if len(said) != 1 or {"label", "correct"} & {*self.mapped}:
+            return
+        words = {*map(outputs.same, self.table.columns[said[0]].values()[1])}
+        for name, column in self.table.columns.items():
+            if name in (*self.used, *said) or column.numeric or column.text or role_of(name):
+                continue
+            own = {*map(outputs.same, column.values()[1])}
+            if len(words & own) > 1 and len(own - words) <= 1:
+                option = shlex.quote(f"label={name}")
+                raise ReadingError(
+                    self.table.source,
+                    f"no column is called a label, and {name!r} has the cells of {said[0]!r}.",
+                    f"--map {option} if it is the truth.",
+                )
+
     def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
         """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
         answers = self.answer_columns(label)
@@ -276,7 +297,10 @@ class _Mapper:
                     self.says.append(
                         f"{column.name!r}: {unsaid.told(column, gone, kept)} is taken for no answer"
                     )
-                    self.table.columns[column.name] = unsaid.emptied(column, gone)
+                    column = unsaid.emptied(column, gone)
+                    self.table.columns[column.name] = column
+                if role_of(column.name).startswith("prediction"):
+                    self.says += unsaid.never_true(column, label, kept)
         column = self.column("prediction")
         if column is None:
             return label, ""
@@ -387,8 +411,13 @@ class _Mapper:
                 values = getattr(chosen, name)
                 if values is not None and chosen.logits is None:
                     arrays[f"test_{name}"] = values[rows]
-            if chosen.rivals:
-                arrays["rivals"] = {name: each[rows] for name, each in chosen.rivals.items()}
+            for name, each in chosen.rivals.items():
+                if silent := int((each[rows] < 0).sum()):  # which would count as wrong
+                    self.says.append(
+                        f"{name!r} has no answer in {counted(silent, 'row')}: it is not compared"
+                    )
+                else:
+                    arrays.setdefault("rivals", {})[name] = each[rows]
         return arrays
 
     def read_others(self, arrays: dict[str, Any]) -> dict[str, Any]:

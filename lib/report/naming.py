@@ -63,7 +63,7 @@ _NAMES = {
         "pos_prob prob_positive positive_probability positive_prob proba_pos risk predicted_risk "
         "risk_score model_score model_prob y_pred_proba y_pred_prob y_pred_score sigmoid "
         "output_prob class_1_prob prob_class_1 probability_1 y_prob_1 p_1_ likelihood event_prob "
-        "default_probability churn_probability"
+        "default_probability churn_probability scored_probability scored_probabilities"
     ),
     "probability?": "score scores output value",
     "logit": "logit logits decision_function decision_score raw_score raw_logit logit_1 margin z",
@@ -133,13 +133,13 @@ _TOKEN = (
     "log_?p|logits|logit|scores|score|confidence|conf|class|classes|outputs|output|predictions|"
     "prediction|preds|pred|yhat|likelihood|sigmoid|votes|vote|y|label|labels|target|onehot|one_hot"
 )
+_GAP = "[^<>≤≥a-z0-9\u0080-\U0010ffff]+"  # between words; such as <=50K begin with a sign
 _BEFORE = re.compile(
-    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:[^a-z0-9]+(?=-\d)|[^a-z0-9]+|(?=\d))(.+?)[)\]}}\x22\x27]*",
-    re.I,
+    rf"((?:.*[^a-z])?(?:{_TOKEN}))(?:{_GAP}(?=-\d)|{_GAP}|(?=\d))(.+?)[)\]}}\x22\x27]*", re.I
 )
 _JOINED = re.compile(r"((?:.*[^a-z])?(?:proba|prob|logit|score|pred))([a-z][\w ]*?)", re.I)
-_AFTER = re.compile(rf"(.+?)[^a-z0-9]+({_TOKEN})", re.I)
-_LAST = re.compile(r"(.+)[^a-z0-9]+([a-z0-9]+)", re.I)  # anything before the last word
+_AFTER = re.compile(rf"(.+?){_GAP}({_TOKEN})", re.I)
+_LAST = re.compile(rf"(.+){_GAP}([^\W_]+)", re.I)  # anything before the last word
 _TRUTH = re.compile(
     r"(.+?)[^a-z0-9]+(outcome|actual|true|truth|onehot|one_hot|label|target|gt|result|observed)",
     re.I,
@@ -199,7 +199,7 @@ def role_of(name: str) -> str:
     word = plain(name)
     if word in ROLES:
         return ROLES[word]
-    if _SPREAD & set(word.split("_")):
+    if is_spread(name):
         return ""
     for begin in _BEGINS:
         if word.startswith(f"{begin}_"):
@@ -210,6 +210,11 @@ def role_of(name: str) -> str:
             said = role == "label" and bool(_SAID & set(word.split("_")))
             return f"{'prediction' if said else role}??"
     return ""
+
+
+def is_spread(name: str) -> bool:
+    """Whether a name says that numbers are of how far others vary."""
+    return bool(_SPREAD & set(plain(name).split("_")))
 
 
 def is_of_names(name: str) -> bool:

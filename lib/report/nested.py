@@ -17,6 +17,11 @@ _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")  # how arrays in cells of a table 
 _WRAPPED = re.compile(r"(?:np\.|numpy\.|torch\.)?(?:array|tensor)\((\[.*?\])[^\]]*\)", re.DOTALL)
 _SCALAR = re.compile(r"(?:np|numpy)\.\w+\(([^()]*)\)")  # np.float64(0.1), as NumPy 2 prints it
 _BEGINS = ("[", "(", "array(", "tensor(", "np.array(", "numpy.array(")
+#: Lists of classes and of their scores, side by side.
+_PARALLEL = (
+    ("labels", "displayNames", "classes", "class_names"),
+    ("scores", "confidences", "probabilities", "probs"),
+)
 #: What says how sure a model is of a class, in an object of both.
 _SCORES = {"score", "prob", "probability", "confidence", "logit"}
 
@@ -28,7 +33,7 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
         if parallel:
             _scored(f"{name}.scores" if name else "scores", parallel, cells)
         for key, inner in value.items():
-            if not (parallel and key in ("labels", "scores")):
+            if not (parallel and any(key in keys for keys in _PARALLEL)):
                 flatten(inner, f"{name}.{key}" if name else str(key), cells, depth + 1)
     elif isinstance(value, list):
         plain_ones = all(isinstance(v, int | float | None) for v in value)
@@ -45,6 +50,8 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
         cells[name] = str(value)
     elif isinstance(value, int | float):
         cells[name] = repr(value) if abs(value) < 1e300 or value != value else "inf"
+    elif isinstance(value, str) and (parts := _list(value)):
+        cells.update({f"{name}_{j}": part for j, part in enumerate(parts)})
     elif isinstance(value, str):
         cells[name] = " ".join(value[:400].split())
 
@@ -68,7 +75,10 @@ def _score(value: Any) -> str:
 
 def _parallel(value: dict[str, Any]) -> dict[str, float]:
     """The scores by class of two lists, as pipelines for zero-shot classification write them."""
-    labels, scores = value.get("labels"), value.get("scores")
+    labels, scores = (
+        next((value[key] for key in keys if isinstance(value.get(key), list)), None)
+        for keys in _PARALLEL
+    )
     if not (isinstance(labels, list) and isinstance(scores, list)):
         return {}
     if not (1 < len(labels) == len(scores) <= _LIST_KEPT) or len({*map(str, labels)}) < len(labels):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, special
 
-from lib.report.naming import Family, plain
+from lib.report.naming import Family
 from lib.report.tables import Column
 
 Array = npt.NDArray[Any]
@@ -21,6 +21,7 @@ _OTHER = "other"  # a class of which there is no label
 _BLOCK = 1 << 12  # rows
 _MOST_ORDERED = 1000  # classes of which another order is tried
 _FEW_ROWS, _CLEAR = 5, 0.05  # by which another order of classes must be better, in rows and of all
+_SIGN = re.compile("[<>#*$%&@!?^≤≥]")
 _INTEGER = re.compile("-?[0-9]{1,15}")
 #: Words for the second of two classes.
 POSITIVE = ("yes", "true", "positive", "pos", "spam", "1", "malignant", "fraud", "toxic", "hate",
@@ -262,7 +263,10 @@ def same(name: str) -> str:
     if _INTEGER.fullmatch(name.strip()):
         return str(int(name))
     name = re.sub(r"\+", " plus ", re.sub(r"-(?!\w)", " minus ", name))  # HER2+ and HER2- differ
-    word = re.sub(r"^(class|label|category|cls)_?(?=\d)", "", plain(name))
+    name = _SIGN.sub(lambda found: f" x{ord(found[0]):x} ", name)  # C and C#, >50K and <50K too
+    name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+    name = re.sub(r"[\W_]+", "_", name).strip("_") or name.strip()  # letters of any alphabet
+    word = re.sub(r"^(class|label|category|cls)_?(?=\d)", "", name)
     return str(int(word)) if _INTEGER.fullmatch(word) else word
 
 

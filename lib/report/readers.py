@@ -270,6 +270,11 @@ def _read_npy(path: Path) -> Table:
             f"{path}: an array alone must be (rows, classes), got shape {values.shape}; several go "
             "into one file: numpy.savez('my.npz', probabilities=p, labels=y)"
         )
+    last, k = values[:, -1], values.shape[1] - 1
+    classes = np.isfinite(values).all() and last.min() >= 0 and 1 < last.max() + 1 <= k
+    if classes and (last % 1 == 0).all() and (values[:, :-1] % 1 > 0).any():
+        note = f"the last of {k + 1} columns holds whole numbers below {k}: it is the label"
+        return from_arrays(str(path), {"logit": values[:, :-1], "label": last}, [note])
     return from_arrays(
         str(path),
         {"logit": values},

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report.naming import counted, plain
+from lib.report.outputs import same
 from lib.report.tables import Column
 
 _ANY = {"none", "null", "unknown", "undefined", "missing", "?", "-", "--", "."}
@@ -22,14 +23,15 @@ SILENT = _ANY | {
 #: Words for an answer that was given, beside one of those.
 ANSWERED = {"answer", "answered", "answers", "predict", "predicted", "keep", "kept"}
 _CODES = {"-1", "-9", "-99", "-100", "-999", "-9999"}
+_ODD, _ROWS = 3, 30  # different answers that are told of, in files of so many rows
 _SIGNS = {"-1", "0", "1"}  # all three may be classes, such as of sentiment
 
 
 def unknown_labels(label: Column, answers: Iterable[Column], columns: Iterable[str]) -> list[str]:
     """Cells of a label that say that it is not known.
 
-    None of them is an answer of a model, or ends the name of a column, as a class would; at least
-    two classes are left.  Whether -1 is one beside 0 and 1 only answers tell.
+    None of them is an answer of a model, or ends the name of a column, as a class would; one class
+    alone is not left.  Whether -1 is one beside 0 and 1 only answers tell.
     """
     names, answers = label.values()[1], [*answers]
     said = {name for each in answers for name in each.values()[1]}
@@ -37,17 +39,20 @@ def unknown_labels(label: Column, answers: Iterable[Column], columns: Iterable[s
     worded = any(not _whole(name) for name in names)
 
     def nothing(name: str) -> bool:
+        if name == "none":  # a class, such as of no stance; None is Python's
+            return False
         if name not in _CODES:
             return plain(name) in UNKNOWN and not any(
                 end == plain(name) or end.endswith(f"_{plain(name)}") for end in ends
             )
-        return name != "-1" or worded or bool(answers) or not {*names} <= _SIGNS
+        signs = {"-1"} < {*names} <= _SIGNS
+        return name != "-1" or worded or bool(answers) or not signs
 
     found = [name for name in names if nothing(name)]
     if "-1" in said and not worded and {*names} - _SIGNS:
         said -= {"-1"}  # beside many classes it is none, though the model answers it
     found = [name for name in found if name not in said]
-    return found if len(names) - len(found) >= 2 else []
+    return found if len(names) - len(found) != 1 else []
 
 
 def no_answers(answer: Column, classes: Iterable[str]) -> list[str]:
@@ -55,6 +60,18 @@ def no_answers(answer: Column, classes: Iterable[str]) -> list[str]:
     names, known = answer.values()[1], {*classes}
     found = [n for n in names if n not in known and (n == "-1" or plain(n) in SILENT)]
     return found if len(found) < len(names) else []
+
+
+def never_true(answer: Column, label: Column, rows: npt.NDArray[np.bool_]) -> list[str]:
+    """A sentence on a few answers that are no class of the label; empty if there is none."""
+    known = {*map(same, label.values()[1])}
+    odd = [name for name in answer.values()[1] if same(name) not in known]
+    if not 0 < len(odd) <= _ODD or len(odd) >= len(known) or rows.sum() < _ROWS:
+        return []
+    return [
+        f"{answer.name!r}: {told(answer, odd, rows)} is never true, and counts as wrong; empty "
+        "such cells if it is no answer"
+    ]
 
 
 def emptied(column: Column, names: Iterable[str]) -> Column:

@@ -393,3 +393,67 @@ def test_truth_in_such_words_is_a_label():
     found = read_predictions(frame)
     assert found.test_abstained is None
     np.testing.assert_array_equal(found.correct("test")[0], TWO)
+
+
+def test_a_column_with_the_words_of_the_answers_is_asked_for():
+    frame = pd.DataFrame({"species": WORDS[LABELS], "pred": WORDS[SAID], "note": ["x", "y"] * 45})
+    with pytest.raises(ReadingError, match=r"'species' has the cells of 'pred'.*map label=species"):
+        read_predictions(frame)
+    np.testing.assert_array_equal(correct(frame, {"label": "species"}), SAID == LABELS)
+    assert read_predictions(frame[["pred", "note"]]).test_labels is None
+
+
+# --- names of classes -----------------------------------------------------------------------------
+
+SIGNED = [
+    ("<=50K", ">50K", "?50K"),
+    ("C", "C#", "C++"),
+    ("A", "A+", "A-"),
+    ("\u732ba", "\u72d7a", "\u9c7ca"),
+    ("K\u00e4se", "\u00c4pfel", "\u00d6l"),
+    ("<18", "18-65", ">65"),
+    ("1-2", "2-3", "3-4"),
+]
+
+
+@pytest.mark.parametrize("names", SIGNED)
+@pytest.mark.parametrize("form", ["p_{}", "{}", "{} score", "P({})", ""])
+def test_names_that_differ_in_signs_or_other_letters(names, form):
+    label = {"label": np.array(names)[LABELS]}
+    outputs = {form.format(name): P[:, j] for j, name in enumerate(names)}
+    found = read_predictions(
+        pd.DataFrame(label | (outputs if form else {"pred": np.array(names)[SAID]}))
+    )
+    np.testing.assert_array_equal(found.correct("test")[0], SAID == LABELS)
+    assert set(found.class_names) == {*names}
+
+
+def test_what_other_services_write(tmp_path):
+    rows = [
+        {
+            "label": str(WORDS[label]),
+            "prediction": {"displayNames": WORDS[::-1].tolist(), "confidences": p[::-1].tolist()},
+            "logits": str([*map(float, np.log(p))]),
+        }
+        for label, p in zip(LABELS, P, strict=True)
+    ]
+    for left in ("logits", "prediction"):
+        path = tmp_path / "own.jsonl"
+        lines = [{k: v for k, v in row.items() if k != left} for row in rows]
+        path.write_text("\n".join(map(json.dumps, lines)))
+        np.testing.assert_array_equal(correct(path), SAID == LABELS)
+
+
+def test_an_array_with_the_label_last(tmp_path):
+    np.save(tmp_path / "own.npy", np.column_stack([P, LABELS]))
+    found = read_predictions(tmp_path / "own.npy")
+    np.testing.assert_array_equal(found.correct("test")[0], SAID == LABELS)
+    assert says(found, "the last of 4 columns holds whole numbers below 3: it is the label")
+
+
+def test_how_far_numbers_vary_is_no_model():
+    spread = {f"std_prob_{word}": np.full(N, 0.1) for word in WORDS}
+    means = {f"mean_prob_{word}": P[:, j] for j, word in enumerate(WORDS)}
+    found = read_predictions(pd.DataFrame({"label": WORDS[LABELS]} | spread | means))
+    assert not found.rivals
+    np.testing.assert_array_equal(found.correct("test")[0], SAID == LABELS)

@@ -43,6 +43,8 @@ def test_a_class_may_have_such_a_name():
     hard = pd.DataFrame({"label": names[LABELS], "pred": names[SAID]})
     soft = pd.DataFrame(P, columns=[f"p_{name}" for name in names]).assign(label=names[LABELS])
     never = pd.DataFrame({"label": names[LABELS % 2], "pred": ["dog"] * N})  # one class is left
+    few = pd.DataFrame({"label": names[LABELS], "pred": np.where(SAID == 0, "dog", names[SAID])})
+    assert len(read_predictions(few).correct("test")[0]) == N  # though it never answers none
     for frame in (hard, soft):
         np.testing.assert_array_equal(read_predictions(frame).correct("test")[0], RIGHT)
     np.testing.assert_array_equal(read_predictions(never).correct("test")[0], LABELS % 2 == 1)
@@ -113,3 +115,24 @@ def test_unknown_labels_of_two_classes():
         np.testing.assert_array_equal(found.correct("test")[0], ((score > 0.5) == second)[~FEW])
     signs = pd.DataFrame({"label": 2 * second - 1, "pred": np.ones(N, dtype=int)})
     assert len(read_predictions(signs).correct("test")[0]) == N
+
+
+def test_labels_of_which_none_is_known():
+    for cell, columns in ((-1, {f"p_{j}": P[:, j] for j in range(3)}), ("unlabeled", IN_COLUMNS)):
+        found = read_predictions(pd.DataFrame({"label": [cell] * N} | columns))
+        assert found.test_labels is None
+        assert len(found.test_logits) == N
+
+
+def test_a_rival_that_abstains_is_not_compared():
+    other = {"other": but(WORDS[LABELS], "abstain"), "third": WORDS[np.roll(LABELS, 1)]}
+    found = read_predictions(pd.DataFrame({"label": WORDS[LABELS], "pred": WORDS[SAID]} | other))
+    assert [*found.rivals] == ["third"]
+    assert says(found, "'other' has no answer in 30 rows: it is not compared")
+
+
+def test_answers_that_are_never_true_are_told():
+    frame = pd.DataFrame({"label": WORDS[LABELS], "prediction": but(WORDS[SAID], "[invalid]")})
+    found = read_predictions(frame)
+    np.testing.assert_array_equal(found.correct("test")[0], RIGHT & ~FEW)
+    assert says(found, "'[invalid]' (30 rows) is never true, and counts as wrong")
