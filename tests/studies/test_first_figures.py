@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
+from lib.studies.beyond import watch
 from lib.studies.suitability import figures as suitability
+from lib.studies.suitability.study_runs import load_study
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +38,42 @@ def test_a_user_folds_error_and_drop_are_means_by_model():
     assert points.get_xydata().ravel() == pytest.approx([15, 7, -5, -5])
     at_zero = [np.interp(0, *line.get_data()) for line in lines]
     assert at_zero == pytest.approx([0, 0, 1])  # unseen, seen, and the trend's intercept
+
+
+@pytest.mark.parametrize(
+    ("alarms", "end", "said"),
+    [
+        ([4], np.inf, "The alarm comes 1 month after the drop"),
+        ([1, 5, 6], 8, "The alarm comes 2 months after the drop,\nthe verdict 4 months after it"),
+        ([], np.inf, "No alarm comes after the drop"),
+        ([2], 5, "No alarm comes after the drop,\nthe verdict 1 month after it"),
+        ([2], 4, "The model is called UNSUITABLE too early"),
+    ],
+)
+def test_when_alarm_and_verdict_come(alarms, end, said):
+    """One of the first four months is unsuitable; only after the fourth do all stay so."""
+    raised = np.isin(np.arange(8), alarms)
+    good = np.array([1, 0, 1, 1, 0, 0, 0, 0], bool)
+    assert watch.drop_in_words(good, raised, end) == said
+
+
+def test_what_stays_suitable_has_false_alarms_at_most():
+    good, raised = np.array([False, True, True]), np.array([True, True, False])
+    assert watch.drop_in_words(good, raised, np.inf).endswith("suitable: 1 false alarm")
+    assert watch.drop_in_words(good, ~good, np.inf).endswith("suitable: no false alarm")
+
+
+def test_months_beyond_the_last_suitable_one_are_shaded():
+    plan = watch.Plan(false_every=24, rate=0.3, months=6, lag=2)
+    deployed = watch.Deployment(load_study("digits"), plan, np.random.default_rng(0))
+    good, change = deployed.change()
+    assert 0 < change < len(good) == 30
+    assert good[change - 1]
+    assert not good[change:].any()
+    figure = watch.plot_watch(deployed, np.random.default_rng(1))
+    for ax in figure.axes:
+        (span,) = ax.patches
+        assert span.get_x() == change + 0.5
+    heights = np.concatenate([c.get_segments() for c in figure.axes[0].collections])[..., 1]
+    assert (heights >= 0).all()
+    assert (heights <= 100).all()
