@@ -6,6 +6,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from lib.studies.beyond import watch
+from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.suitability import figures as suitability
 from lib.studies.suitability.study_runs import load_study
 
@@ -77,3 +78,45 @@ def test_months_beyond_the_last_suitable_one_are_shaded():
     heights = np.concatenate([c.get_segments() for c in figure.axes[0].collections])[..., 1]
     assert (heights >= 0).all()
     assert (heights <= 100).all()
+
+
+def stream(lower, upper, answered=-0.1):
+    """Points 200 to 202, watched."""
+    rows = {"n": [200, 201, 202], "lower": lower, "upper": upper, "answered": [0.1, 0.1, answered]}
+    return pd.DataFrame(rows | {"centre": [0.0] * 3, "truth": 0.02, "fixed time": -0.05})
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "answered", "said"),
+    [
+        (
+            [-3, 0.1, 0.2],
+            [3, 1, 1],
+            -0.1,
+            "A is better: safe to say after 201 points,\nbut * worse",
+        ),
+        ([-3, 0.1, -1], [3, 1, 1], 0.1, "A is better: safe to say after 201 points,\nand * better"),
+        (
+            [-3, -1, -1],
+            [3, 0, -0.1],
+            -0.1,
+            "B is better: safe to say after 202 points,\nand * better",
+        ),
+        (
+            [-3, -1, -1],
+            [-1, 0, 0],
+            0.0,
+            "B is better: safe to say after 200 points,\nbut * no better",
+        ),
+        ([-3, -1, 0], [3, 1, 1], 0.1, "It is not safe to stop: the band never excludes zero"),
+    ],
+)
+def test_when_it_is_safe_to_stop(lower, upper, answered, said):
+    watched = stream(lower, upper, answered)
+    assert counterfactual.when_to_stop(watched) == said.replace("*", "what it answered scores")
+    (ax,) = counterfactual.plot_stream(watched).axes
+    dotted = [line.get_xdata()[0] for line in ax.lines if line.get_linestyle() == ":"]
+    assert [f"after {n:,} points" in said for n in dotted] == [True] * ("after" in said)
+    (band,) = ax.collections
+    (path,) = band.get_paths()
+    assert np.abs(path.vertices[:, 1]).max() <= 1  # where a difference of scores can be
