@@ -206,6 +206,7 @@ def plot_sequence(
     for label, end in zip(("valid at one time", None), fixed, strict=True):
         ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
     ax.axhline(truth, color="black", lw=1.2, label="truth")
+    ax.axhline(0, color="0.6", lw=1)
     _as_points_arrive(ax, sequence.n)
     ax.set_ylabel("difference A - B")
     figure.legend(loc="outside upper center", ncols=2)
@@ -232,7 +233,7 @@ def plot_stream(watched: pd.DataFrame) -> Figure:
         ax.annotate(name, last, (-2, up), color=colour, ha="right", **word)
     ax.axhline(0, color="0.6", lw=1)
     for n in _apart(watched)["n"][:1]:
-        ax.axvline(n, 0.35, 0.65, color="0.4", lw=1, ls=":")
+        ax.axvline(n, 0.35, 0.65, color="0.2", lw=1.4, ls=":")
     _as_points_arrive(ax, rows["n"])
     reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
     ax.set_ylim(-reach, reach)
