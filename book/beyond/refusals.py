@@ -16,8 +16,7 @@
 # ```{result} stream
 # ```
 #
-# The green line compares the answers that the services *chose* to give, the black one all answers.
-# Once the band excludes zero, it is safe to stop.
+# Once the band excludes zero (dotted line), it is safe to stop.
 #
 # ## What holds, and what does not
 #
@@ -134,18 +133,16 @@ stream = (
 watched = stored_table(studies.watch, stream, start, "linear", seed=seed)
 
 # %%
-one_time = watched["fixed time"], 2 * watched["centre"] - watched["fixed time"]
-others = {"scores of the answers": watched["answered"]}
-figure = figures.plot_sequence(watched, one_time, watched["truth"], others)
-figure.axes[0].set_ylim(-0.2, 0.2)
 chapter.figure(
-    figure,
+    figures.plot_stream(watched),
     "stream",
-    alt="A band that narrows around the truth and leaves zero; the answers' scores lie elsewhere.",
+    alt=(
+        "A band narrows around the difference had both always answered; a dotted line shows where "
+        "it leaves zero. Intervals for one time are narrower. What was answered lies elsewhere."
+    ),
     caption=(
-        f"A less B ({stream_data}), in order of arrival: "
-        "the exact 95% sequence (band), intervals for a fixed time (dashed), the truth on the "
-        "points so far (black), and the difference of the scores of what was answered."
+        f"{stream_data}, in order of arrival. The band is the exact 95% sequence, dashed are 95% "
+        "intervals for a fixed time."
     ),
 )
 

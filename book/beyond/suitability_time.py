@@ -22,8 +22,7 @@
 # pays here.
 # ```
 #
-# Time runs from left to right. Below the dashed line the model is no longer suitable, and an alarm
-# should come soon after.
+# Below the dashed line the model is no longer suitable, and an alarm should come soon after.
 #
 # ## What holds, and what does not
 #
@@ -161,15 +160,16 @@ chapter.table(
 )
 
 # %%
-figure, by_period = studies.plot_watch(first, rng)
 chapter.figure(
-    figure,
+    studies.plot_watch(first, rng),
     "watch",
-    alt="Above: accuracy by month with intervals, an alarm and a decision; below: all alarms.",
+    alt=(
+        "Above: accuracy by month, yearly estimates with intervals, alarm and verdict; below: "
+        "alarms of all methods. Months in which the model is no longer suitable are shaded."
+    ),
     caption=(
-        f"{title}, one draw. Above: accuracy by month, and what {rate:.0%} of the labels, "
-        f"{lag} months late, say of each year; dashed: the least that is suitable. Below: "
-        "alarms of all methods."
+        f"{title}, one draw. Each year is estimated from {rate:.0%} of its labels, {lag} months "
+        "late; dashed: the least accuracy that is suitable. Below: alarms of all methods."
     ),
 )
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -125,6 +126,11 @@ class Deployment:
             (n, len(y), y.mean(), f.mean(), y.mean() >= self.least) for n, _, f, y in self.periods
         ]
         return pd.DataFrame(rows, columns=names)
+
+    def change(self) -> tuple[Flags, int]:
+        """Which months are suitable, and how many pass until none is any more."""
+        good = np.repeat(self.truth()["suitable"].to_numpy(), self.plan.months)
+        return good, int(np.max(np.flatnonzero(good), initial=-1)) + 1
 
     def months(self, rng: np.random.Generator) -> list[tuple[Floats, Floats, Flags]]:
         """Draw the months: signals, estimates and correctness of each."""
@@ -240,8 +246,8 @@ def compare(deployment: Deployment, streams: int, rng: np.random.Generator) -> p
     The change comes before the first month from which on no period is suitable. Delays are months
     from it; labels are those ordered by the first alarm after it, or by the end.
     """
-    good = np.repeat(deployment.truth()["suitable"].to_numpy(), deployment.plan.months)
-    change, rows = int(np.max(np.flatnonzero(good), initial=-1)) + 1, []
+    good, change = deployment.change()
+    rows = []
     for stream in range(streams):
         months = deployment.months(rng)
         for method, (raised, ordered, end) in deployment.alarms(months, rng).items():
@@ -326,40 +332,76 @@ def gain_by_accuracy(
     return pd.DataFrame(rows, columns=["accuracy", "labels alone", "chosen"])
 
 
-def plot_watch(deployment: Deployment, rng: np.random.Generator) -> tuple[Figure, pd.DataFrame]:
+def plot_watch(deployment: Deployment, rng: np.random.Generator) -> Figure:
     """Draw accuracy over time with intervals, alarm and decision; below, all alarms."""
     plan, months, seed = deployment.plan, deployment.months(rng), rng.integers(2**32)
     raised = deployment.alarms(months, np.random.default_rng(seed))
     # The first that is drawn there is this monitor.
     table, waiting = deployment.watch(months, np.random.default_rng(seed))
-    figure, (top, bottom) = new_figure(2, 1, height=2.2, sharex=True, height_ratios=[4, 3])
-    time, found = np.arange(1, len(months) + 1), []
+    figure, (top, bottom) = new_figure(2, 1, height=2.4, sharex=True)
+    time, (good, change) = np.arange(1, len(months) + 1), deployment.change()
+    top.plot(time, [100 * y.mean() for *_, y in months], color="0.6", marker=".", linestyle="")
     for first in range(0, len(months), plan.months):
         batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
         value, ends = active_accuracy(*batch, least_probability=plan.rarest, alpha=plan.alpha)
-        found.append((first + (plan.months + 1) / 2, value, *ends))
-    found = pd.DataFrame(found, columns=["month", "accuracy", "low", "high"])
-    true = [100 * right.mean() for *_, right in months]
-    top.plot(time, true, color="0.6", marker=".", linestyle="", label="true, unseen")
-    value, low, high = 100 * found[["accuracy", "low", "high"]].to_numpy().T
-    style = {"fmt": "o", "color": COLOURS[0], "label": "estimate and interval"}
-    top.errorbar(found["month"], value, xerr=plan.months / 2, **style)
-    top.vlines(found["month"], low, high, COLOURS[0])  # which may lie beside the estimate
-    top.axhline(100 * deployment.least, color="0.3", linestyle="--", marker="")
+        middle, line = first + (plan.months + 1) / 2, {"color": COLOURS[0], "linewidth": 1.2}
+        top.hlines(100 * value, middle - plan.months / 2, middle + plan.months / 2, **line)
+        top.vlines(middle, *(100 * np.clip(ends, 0, 1)), **line)  # may lie beside the estimate
+    top.axhline(100 * deployment.least, color="0.3", linestyle="--", linewidth=1, marker="")
     end = raised["active"][2]
-    for label, colour, when in (
-        ("alarm", COLOURS[1], table["month"][table["alarm"]]),
-        ("UNSUITABLE", COLOURS[3], [end] if np.isfinite(end) else []),
+    for colour, when in (
+        (COLOURS[1], table["month"][table["alarm"]]),
+        (COLOURS[3], [end] if np.isfinite(end) else []),
     ):
         for month in when:
-            top.axvline(month, color=colour, marker="", label=label)
+            top.axvline(month, color=colour, linewidth=1.4, marker="")
+    if change < len(months):
+        for ax in (top, bottom):
+            ax.axvspan(change + 0.5, len(months) + 0.5, color="0.93", linewidth=0, zorder=0)
+        place = {"xycoords": ("data", "axes fraction"), "va": "top", "fontsize": 8}
+        top.annotate("no longer\nsuitable", (change + 1, 0.98), color="0.3", **place)
+    top.set_xlim(0, len(months) + 1)
+    figure.suptitle(drop_in_words(good, raised["active"][0], end), x=0.01, ha="left", fontsize=10)
+    words = {
+        "true, unseen": "0.45",
+        "estimated": COLOURS[0],
+        "alarm": COLOURS[1],
+        "UNSUITABLE": COLOURS[3],
+    }
+    _name(top, words)
     top.set_ylabel("accuracy (%)")
-    handles, labels = top.get_legend_handles_labels()
-    shown = dict(zip(labels, handles, strict=True))
-    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=2)
     for row, (hits, *_) in enumerate(reversed(raised.values())):
         bottom.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
-    bottom.set_yticks(range(len(raised)), [METHODS[name] for name in reversed(raised)])
+    names = [METHODS[name] for name in reversed(raised)]
+    bottom.set_yticks(range(len(raised)), names, fontsize=9)
     bottom.set_ylim(-0.6, len(raised) - 0.4)
-    bottom.set_xlabel("month")
-    return figure, found
+    bottom.set_xlabel("month of use")
+    return figure
+
+
+def _name(ax: Axes, words: dict[str, str]) -> None:
+    """Write words in their colors, beside each other above a plot."""
+    place = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (-40, 4)}
+    for word, colour in words.items():
+        text = {"textcoords": "offset points", "va": "bottom", "fontsize": 9, "color": colour}
+        written = ax.annotate(word, **place, **text)
+        place = {"xy": (1, 0), "xycoords": written, "xytext": (10, 0)}
+
+
+def drop_in_words(good: Flags, raised: Flags, end: float) -> str:
+    """How long after the last suitable month an alarm and UNSUITABLE came."""
+    change = int(np.max(np.flatnonzero(good), initial=-1)) + 1
+    if change == len(good):
+        false = int(raised[good].sum())
+        return f"The model stays suitable: {_count(false, 'false alarm')}"
+    if end <= change:
+        return "The model is called UNSUITABLE too early"
+    hits = np.flatnonzero(raised[change:])
+    said = f"The alarm comes {_count(hits[0] + 1, 'month')}" if len(hits) else "No alarm comes"
+    if np.isfinite(end):
+        return f"{said} after the drop,\nthe verdict {_count(int(end) - change, 'month')} after it"
+    return f"{said} after the drop"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'s' * int(number > 1)}"

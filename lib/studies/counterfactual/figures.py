@@ -1,10 +1,10 @@
 """Figures of the chapter on counterfactual evaluation."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.counterfactual.diagnostics import Diagnostics
@@ -196,28 +196,78 @@ def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
 
 
 def plot_sequence(
-    sequence: ConfidenceSequence | pd.DataFrame,
-    fixed: tuple[np.ndarray, np.ndarray],
-    truth: float | pd.Series,
-    others: Mapping[str, pd.Series] = MappingProxyType({}),
+    sequence: ConfidenceSequence, fixed: tuple[np.ndarray, np.ndarray], truth: float
 ) -> Figure:
-    """A confidence sequence and the pointwise intervals, as points arrive, with further lines."""
+    """A confidence sequence and the pointwise intervals, as points arrive."""
     figure, ax = new_figure(height=3.0)
     band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
     ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
     ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
     for label, end in zip(("valid at one time", None), fixed, strict=True):
         ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
-    for k, (label, values) in enumerate(others.items()):
-        ax.plot(sequence.n, values, color=COLOURS[2 + k], marker="", label=label)
-    ax.plot(sequence.n, truth + 0 * sequence.n, color="black", lw=1.2, marker="", label="truth")
+    ax.axhline(truth, color="black", lw=1.2, label="truth")
     ax.axhline(0, color="0.6", lw=1)
-    ax.set_xscale("log")
-    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if t >= min(sequence.n)]
-    ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
-    ax.minorticks_off()
-    ax.set_xlim(min(sequence.n), max(sequence.n))
-    ax.set_xlabel("points so far")
+    _as_points_arrive(ax, sequence.n)
     ax.set_ylabel("difference A - B")
     figure.legend(loc="outside upper center", ncols=2)
     return figure
+
+
+def plot_stream(watched: pd.DataFrame) -> Figure:
+    """Two services as points arrive: the exact sequence, one-time intervals, truth and answers."""
+    times = np.unique(np.geomspace(1, len(watched), _POINTS).astype(int)) - 1
+    rows = watched.iloc[times]
+    fixed = rows["fixed time"], 2 * rows["centre"] - rows["fixed time"]
+    figure, ax = new_figure(height=3.0)
+    ends = rows[["lower", "upper"]].clip(-1, 1)
+    ax.fill_between(rows["n"], ends["lower"], ends["upper"], color=COLOURS[0], alpha=0.2, lw=0)
+    for end in fixed:
+        ax.plot(rows["n"], end, "--", color=COLOURS[1], lw=1, marker="")
+    word = {"textcoords": "offset points", "fontsize": 9}
+    for column, colour, name, up in (
+        ("answered", COLOURS[2], "by what they answered", -14),
+        ("truth", "black", "had both always answered", 22),
+    ):
+        ax.plot(rows["n"], rows[column], color=colour, lw=1.4, marker="")
+        last = rows["n"].iloc[-1], rows[column].iloc[-1]
+        ax.annotate(name, last, (-2, up), color=colour, ha="right", **word)
+    ax.axhline(0, color="0.6", lw=1)
+    for n in _apart(watched)["n"][:1]:
+        ax.axvline(n, 0.35, 0.65, color="0.2", lw=1.4, ls=":")
+    _as_points_arrive(ax, rows["n"])
+    reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
+    ax.set_ylim(-reach, reach)
+    ax.set_ylabel("score of A minus B's")
+    ax.set_title(when_to_stop(watched), loc="left", fontsize=10, pad=20)
+    above = {"xycoords": "axes fraction", **word}
+    ax.annotate("valid at every time", (0, 1), (0, 4), color=COLOURS[0], **above)
+    ax.annotate("- - at one time only", (1, 1), (0, 4), color=COLOURS[1], ha="right", **above)
+    return figure
+
+
+def when_to_stop(watched: pd.DataFrame) -> str:
+    """When a band first excludes zero, for whom, and what the answers' scores say, in words."""
+    apart = _apart(watched)
+    if not len(apart):
+        return "It is not safe to stop: the band never excludes zero"
+    first, ahead = apart.iloc[0], "A" if apart["lower"].iloc[0] > 0 else "B"
+    lead = watched["answered"].iloc[-1] * (1 if ahead == "A" else -1)
+    answers = "better" if lead > 0 else "worse" if lead < 0 else "no better"
+    but = "and" if lead > 0 else "but"
+    return (
+        f"{ahead} is better: safe to say after {first['n']:,.0f} points,\n"
+        f"{but} what it answered scores {answers}"
+    )
+
+
+def _apart(watched: pd.DataFrame) -> pd.DataFrame:
+    return watched[(watched["lower"] > 0) | (watched["upper"] < 0)]
+
+
+def _as_points_arrive(ax: Axes, n: pd.Series | np.ndarray) -> None:
+    ax.set_xscale("log")
+    ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if min(n) <= t <= max(n)]
+    ax.set_xticks(ticks, [f"{t:,}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlim(min(n), max(n))
+    ax.set_xlabel("points so far")
