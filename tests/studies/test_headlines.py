@@ -1,0 +1,51 @@
+"""The title of a page's first figure says what its data show, whatever they are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+
+from lib.studies.headed import percent
+from lib.studies.suitability import figures as suitability
+
+
+def said(figure):
+    (ax, *_) = figure.axes
+    words = [text.get_text() for text in ax.texts]
+    plt.close(figure)
+    return ax.get_title(loc="left"), words
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0, "0%"), (0.004, "under 1%"), (0.126, "13%"), (0.996, "over 99%"), (1.0, "100%")],
+)
+def test_some_are_not_none_and_not_all(share, words):
+    assert percent(share) == words
+
+
+def buckets(lows, suitable):
+    low = np.array(lows) / 100
+    table = pd.DataFrame({"low": low, "high": low + 0.01, "experiments": 10, "suitable": suitable})
+    return table.assign(share=table["suitable"] / 10)
+
+
+@pytest.mark.parametrize(
+    ("lows", "suitable", "margin", "words"),
+    [
+        ([-6, -5, -2, -1, 0], [0, 1, 2, 3, 9], 0, "0 to 1 points: 30% pass|Beyond 4 points: 5%"),
+        ([-6, -5, -2, -1, 0], [0, 0, 2, 3, 9], 0.05, "5 to 6 points: 0% pass"),
+        (
+            [-6, -5, -2, -1, 0],
+            [0, 0, 2, 3, 9],
+            0.005,
+            "1 to 2 points: 20% pass|Beyond 4 points: 0%",
+        ),
+        ([-1, 0], [3, 9], 0, "0 to 1 points: 30% pass"),
+        ([0, 1], [3, 9], 0, "None of these data are worse than the margin allows"),
+    ],
+)
+def test_how_much_unsuitable_data_pass(lows, suitable, margin, words):
+    found, _ = said(suitability.plot_share_suitable(buckets(lows, suitable), margin))
+    assert found.count("\n") == words.count("|")
+    assert all(part in found for part in words.split("|"))
