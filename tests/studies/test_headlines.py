@@ -7,6 +7,7 @@ from matplotlib import pyplot as plt
 
 from lib.studies.headed import percent
 from lib.studies.suitability import figures as suitability
+from lib.studies.training import figures as training
 
 
 def said(figure):
@@ -49,3 +50,18 @@ def test_how_much_unsuitable_data_pass(lows, suitable, margin, words):
     found, _ = said(suitability.plot_share_suitable(buckets(lows, suitable), margin))
     assert found.count("\n") == words.count("|")
     assert all(part in found for part in words.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("rdp", "pld", "words"),
+    [
+        (7.0, 6.204, "7.00,\n13% more than PLD's 6.20"),
+        (7.0, 7.01, "7.00,\nand so does PLD"),
+        (1.0, 1.5, "1.00,\nless than PLD's 1.50"),
+    ],
+)
+def test_what_rdp_overstates(rdp, pld, words):
+    table = pd.DataFrame({"steps": [1, 1000], "rdp": [0.1, rdp], "pld": [0.1, pld]})
+    found, beside = said(training.plot_spending(table))
+    assert found == f"After 1,000 steps RDP counts an epsilon of {words}"
+    assert beside == ["RDP, P1's accountant", "PLD, nearly exact"]
