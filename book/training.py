@@ -149,8 +149,8 @@ chapter.figure(
     figures.plot_spending(spending),
     "spending",
     alt=(
-        "Two lines rise with the steps of training, the bounds on epsilon by RDP and by PLD, with a "
-        "shaded band between them."
+        "Two lines rise with the steps of training: the bounds on epsilon by RDP and by PLD, and "
+        "a shaded band between them."
     ),
     caption=f"One training on {len(data.training):,} digits. The band is what RDP overstates.",
 )

@@ -1,20 +1,29 @@
 """The title of a page's first figure says what its data show, whatever they are."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 
+from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
 from lib.studies.headed import percent
+from lib.studies.interplay import figures as interplay
+from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.suitability import figures as suitability
 from lib.studies.training import figures as training
 
 
+@pytest.fixture(autouse=True)
+def _checked(monkeypatch):
+    monkeypatch.setenv(CHECK_FIGURES, "1")
+
+
 def said(figure):
     (ax, *_) = figure.axes
-    words = [text.get_text() for text in ax.texts]
-    plt.close(figure)
-    return ax.get_title(loc="left"), words
+    title, words = ax.get_title(loc="left"), [text.get_text() for text in ax.texts]
+    svg_pair(figure, "s")  # which is an error where something is cut off
+    return title, words
 
 
 @pytest.mark.parametrize(
@@ -43,7 +52,7 @@ def buckets(lows, suitable):
             "1 to 2 points: 20% pass|Beyond 4 points: 0%",
         ),
         ([-1, 0], [3, 9], 0, "0 to 1 points: 30% pass"),
-        ([0, 1], [3, 9], 0, "None of these data are worse than the margin allows"),
+        ([0, 1], [3, 9], 0, "No data here are worse|than the margin allows"),
     ],
 )
 def test_how_much_unsuitable_data_pass(lows, suitable, margin, words):
@@ -65,3 +74,30 @@ def test_what_rdp_overstates(rdp, pld, words):
     found, beside = said(training.plot_spending(table))
     assert found == f"After 1,000 steps RDP counts an epsilon of {words}"
     assert beside == ["RDP, P1's accountant", "PLD, nearly exact"]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "values", "words"),
+    [
+        (
+            [math.inf, 7.0, 1.0],
+            [[0.1, 0.2, 0.5, 0.3], [0.4, 0.2, 0.1, 1.0], [1.0, 0.6, 0.9, 0.1]],
+            "25% to 75% with privacy, 25% without",
+        ),
+        ([7.0, 1.0], [[0.4, 1.0], [0.5, 0.1]], "50% with privacy"),
+        ([math.inf], [[0.4, 0.1]], "0% without"),
+    ],
+)
+def test_how_many_models_are_wrong_about_the_outlier(budgets, values, words):
+    values = np.array(values)
+    zeros = np.zeros((2, 2)), np.zeros((len(budgets), 3))
+    study = OutlierStudy(tuple(budgets), values, values, values, *zeros)
+    figure = interplay.plot_wrong_confidence(study)
+    colours = {"blue": COLOURS[0], "orange": COLOURS[1]}
+    drawn = {
+        name: np.concatenate([x.get_ydata() for x in figure.axes[0].lines if x.get_color() == c])
+        for name, c in colours.items()
+    }
+    assert sorted(drawn["blue"]) == sorted(values[values < 0.5])
+    assert sorted(drawn["orange"]) == sorted(values[values >= 0.5])
+    assert said(figure)[0] == f"Models wrong about the outlier:\n{words}"

@@ -45,7 +45,7 @@ def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
     """How much of the data that are just unsuitable passes, and of those far worse, in words."""
     worse = steps[steps["high"] <= -margin + 1e-9].sort_values("low")
     if not len(worse):
-        return "None of these data are worse than the margin allows"
+        return "No data here are worse\nthan the margin allows"
     just, larger = worse.iloc[-1], worse.iloc[:-1]
     far = larger[larger["high"] <= -0.03 + 1e-9]
     said = f"Drops of {abs(100 * just['high']):.3g} to {-100 * just['low']:.3g} points: "
