@@ -15,7 +15,7 @@
 # ```{result} wrong_confidence
 # ```
 #
-# Each dot is a model. With privacy it is sure: often of the right class, as often of the wrong one.
+# Each dot is a model. With privacy it is sure, whether it is right or wrong.
 #
 # ## What holds, and what does not
 #

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
+from lib.studies.audit import figures as audit
 from lib.studies.headed import percent
 from lib.studies.interplay import figures as interplay
 from lib.studies.interplay.outlier import OutlierStudy
@@ -101,3 +102,20 @@ def test_how_many_models_are_wrong_about_the_outlier(budgets, values, words):
     assert sorted(drawn["blue"]) == sorted(values[values < 0.5])
     assert sorted(drawn["orange"]) == sorted(values[values >= 0.5])
     assert said(figure)[0] == f"Models wrong about the outlier:\n{words}"
+
+
+@pytest.mark.parametrize(("fails", "words"), [(1.0, "100%"), (0.004, "under 1%")])
+def test_how_often_the_best_bound_fails(fails, words):
+    rows = [
+        {"mu": mu, "epsilon": 2 * mu, "method": method, "choice": choice, "exceeds": 0.5}
+        for mu in (0.0, 0.5)
+        for method in ("bayesian", "clopper-pearson")
+        for choice in ("fixed", "best", "union", "held-out")
+    ]
+    table = pd.DataFrame(rows)
+    best = (table["method"] == "bayesian") & (table["choice"] == "best")
+    table.loc[best, "exceeds"] = [0.001, fails]
+    figure = audit.plot_selection(table, 0.9)
+    dots = [x.get_xdata() for ax in figure.axes for x in ax.lines if x.get_linestyle() == "None"]
+    assert sorted(np.concatenate(dots)) == pytest.approx(sorted(100 * table["exceeds"]))
+    assert said(figure)[0].endswith(f"fails\nin up to {words} of audits; allowed: 10%")
