@@ -16,7 +16,7 @@
 # ```{result} selection
 # ```
 #
-# Bars above the dotted line err too often, most of all where the best threshold is chosen.
+# Dots to the right of the dotted line err too often.
 #
 # ## What holds, and what does not
 #
@@ -509,10 +509,14 @@ selected = stored_table(
 chapter.figure(
     figures.plot_selection(selected, level),
     "selection",
-    alt="Bars: the best threshold exceeds the truth far more often than the dotted level.",
+    alt=(
+        "Two plots of dots, Bayesian and Clopper-Pearson: for four ways to choose a threshold and "
+        "each true epsilon, the percentage of audits whose bound is above the truth, beside a "
+        "dotted line at the error that is allowed."
+    ),
     caption=(
-        f"How often a lower bound at {level:.0%} is above the true epsilon (delta = 0.01, "
-        f"{selection_trials} trials, {selection_repetitions:,} audits); dotted: the error allowed."
+        f"Lower bounds at {level:.0%} for a mechanism of known epsilon (delta = 0.01, "
+        f"{selection_trials} trials, {selection_repetitions:,} audits)."
     ),
 )
 exceeds = selected.set_index(["method", "choice", "mu"])["exceeds"].sort_index()

@@ -15,8 +15,7 @@
 # ```{result} wrong_confidence
 # ```
 #
-# Each dot is a model. Without privacy all are right; with privacy some are sure of the right class
-# and some of the wrong one.
+# Each dot is a model. With privacy it is sure, whether it is right or wrong.
 #
 # ## What holds, and what does not
 #
@@ -70,12 +69,12 @@ chapter.figure(
     figures.plot_wrong_confidence(study),
     "wrong_confidence",
     alt=(
-        "Sorted dots for each budget: confidence in the wrong class at the outlier, from 0 to 1; "
-        "without privacy all near 0."
+        "Sorted dots for each budget, one a model: confidence in the wrong class from 0 to 1. "
+        "Blue dots below a half are right, orange ones above it are wrong; bars are means."
     ),
     caption=(
-        f"Confidence in the wrong class at the outlier, {repetitions} repetitions, sorted; bars "
-        "are means. Above the dotted line the outlier is misclassified."
+        f"{repetitions} models at each budget, sorted by their confidence in the wrong class. "
+        "Above the dotted line a model chooses it."
     ),
 )
 

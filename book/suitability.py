@@ -24,7 +24,7 @@
 # of the user's data. It says SUITABLE or INCONCLUSIVE.
 # ```
 #
-# With all labels the bars would follow the dashed line. Bars to the left of its step are the risk.
+# Bars to the left of the dashed step are the risk: what is called SUITABLE there is not.
 #
 # ## What holds, and what does not
 #
@@ -443,11 +443,12 @@ chapter.figure(
     "share-suitable",
     alt=(
         f"Bar chart for {title}, OOD: the fraction of SUITABLE decisions by accuracy difference, "
-        "in one-percent buckets, beside the ideal step, which is drawn as a dashed line."
+        "in one-percent buckets: wrong ones in orange at the left of a dashed step, right ones in "
+        "blue at its right."
     ),
     caption=(
-        f"Fraction of SUITABLE decisions by true accuracy difference, {title} OOD, "
-        f"{len(ood):,} experiments."
+        f"{title}, out of distribution: {len(ood):,} experiments in buckets of one point. The "
+        "dashed line is a filter that has all labels."
     ),
 )
 

@@ -18,7 +18,7 @@
 # ```{result} spending
 # ```
 #
-# Both lines bound what the same run has spent. The lower one (PLD) is nearly exact.
+# Both lines bound what the same run has spent.
 #
 # ## What holds, and what does not
 #
@@ -148,10 +148,11 @@ spending = stored_table(studies.spending, len(data.training), batch_size, steps,
 chapter.figure(
     figures.plot_spending(spending),
     "spending",
-    alt="Line chart: the epsilon spent grows with the number of steps; RDP lies above PLD.",
-    caption=(
-        f"Privacy spent during one training on {len(data.training):,} digits, by two accountants."
+    alt=(
+        "Two lines rise with the steps of training: the bounds on epsilon by RDP and by PLD, and "
+        "a shaded band between them."
     ),
+    caption=f"One training on {len(data.training):,} digits. The band is what RDP overstates.",
 )
 
 # %% [markdown]

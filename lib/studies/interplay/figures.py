@@ -14,6 +14,7 @@ from scipy import special
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.selective.areas import normalized_score, random_order_score
 from lib.selective.curves import accuracy_bound, accuracy_coverage
+from lib.studies.headed import head, percent
 from lib.studies.interplay.experiments import Experiments, Imbalance, selective_net_curve
 from lib.studies.interplay.outlier import OutlierStudy
 from lib.studies.interplay.tables import acceptance_position, mean_curve
@@ -66,14 +67,29 @@ def plot_wrong_confidence(study: OutlierStudy) -> Figure:
     figure, ax = new_figure()
     jitter = np.linspace(-0.28, 0.28, study.wrong_confidence.shape[1])
     for i, values in enumerate(study.wrong_confidence):
-        dots = _thinned(i + jitter, np.sort(values), 100)
-        ax.plot(*dots, MARKERS[i], color=COLOURS[i], markersize=2.5, alpha=0.6)
-        ax.plot([i - 0.33, i + 0.33], 2 * [values.mean()], color="black", marker="")
+        x, y = _thinned(i + jitter, np.sort(values), 100)
+        for side, marker, colour in ((y < 0.5, "o", COLOURS[0]), (y >= 0.5, "s", COLOURS[1])):
+            ax.plot(x[side], y[side], marker, color=colour, markersize=2.5)
+        ax.plot([i - 0.33, i + 0.33], 2 * [values.mean()], color="0.4", linewidth=1, marker="")
     ax.axhline(0.5, color="0.5", linestyle=":", marker="")
-    _epsilon_ticks(ax, study.epsilons)
+    words = {"right": COLOURS[0], "wrong": COLOURS[1], "— mean": "0.4"}
+    head(ax, outlier_headline(study), words)
+    budgets = ["no privacy" if math.isinf(e) else epsilon_word(e) for e in study.epsilons]
+    ax.set_xticks(range(len(budgets)), budgets)
     ax.set_ylabel("confidence in wrong class")
     ax.set_ylim(-0.03, 1.03)
     return figure
+
+
+def outlier_headline(study: OutlierStudy) -> str:
+    """How many models are wrong about the outlier, with privacy and without, in words."""
+    wrong, private = (study.wrong_confidence >= 0.5).mean(1), np.isfinite(study.epsilons)
+    said = []
+    for which, kind in ((private, "with privacy"), (~private, "without")):
+        if which.any():
+            ends = dict.fromkeys(map(percent, (wrong[which].min(), wrong[which].max())))
+            said.append(f"{' to '.join(ends)} {kind}")
+    return "Models wrong about the outlier:\n" + ", ".join(said)
 
 
 def plot_panel(trained: Experiments) -> Figure:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib.plot import COLOURS, new_figure, panels
+from lib.studies.headed import head, percent
 
 _STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
@@ -21,21 +22,38 @@ def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
     """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
     shown = _within(steps, 0.15)
     figure, ax = new_figure()
+    unsuitable, suitable = shown["high"] <= -margin + 1e-9, shown["low"] >= -margin - 1e-9
     ax.bar(
         100 * shown["low"],
         100 * shown["share"],
         width=90 * (shown["high"] - shown["low"]),
         align="edge",
-        color=COLOURS[0],
-        label="filter",
+        color=np.select([unsuitable, suitable], [COLOURS[1], COLOURS[0]], "0.5"),
     )
     step = -100 * margin
-    ideal = {"color": COLOURS[1], "marker": "", "linestyle": "--", "label": "ideal"}
-    ax.plot([-15, step, step, 15], [0, 0, 100, 100], **ideal)
+    ax.plot([-15, step, step, 15], [0, 0, 100, 100], color="0.4", marker="", linestyle="--")
     if len(shown):
         ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
-    _explain(ax, _ACCURACY, _SUITABLE)
+    words = {"SUITABLE, wrongly": COLOURS[1], "rightly": COLOURS[0], "- - with all labels": "0.4"}
+    head(ax, share_headline(steps, margin), words)
+    ax.set_xlabel(_ACCURACY)
+    ax.set_ylabel(_SUITABLE)
     return figure
+
+
+def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
+    """How much of the data that are just unsuitable passes, and of those far worse, in words."""
+    worse = steps[steps["high"] <= -margin + 1e-9].sort_values("low")
+    if not len(worse):
+        return "No data here are worse\nthan the margin allows"
+    just, larger = worse.iloc[-1], worse.iloc[:-1]
+    far = larger[larger["high"] <= -0.03 + 1e-9]
+    said = f"Drops of {abs(100 * just['high']):.3g} to {-100 * just['low']:.3g} points: "
+    said += f"{percent(just['share'])} pass as SUITABLE"
+    if not len(far):
+        return said
+    share = far["suitable"].sum() / far["experiments"].sum()
+    return f"{said}.\nBeyond {-100 * far['high'].max():.3g} points: {percent(share)}"
 
 
 def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:

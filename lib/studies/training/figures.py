@@ -3,17 +3,38 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lib.plot import COLOURS, MARKERS, new_figure
-from lib.privacy.accounting import ACCOUNTANTS
+from lib.plot import COLOURS, new_figure
+from lib.studies.headed import head, percent
 
 
 def plot_spending(table: pd.DataFrame) -> Figure:
     """Draw epsilon over the steps of a training, by both accountants."""
     figure, ax = new_figure()
-    for name, colour, marker in zip(ACCOUNTANTS, COLOURS, MARKERS, strict=False):
-        ax.plot(table["steps"], table[name], color=colour, marker=marker, label=name.upper())
-    ax.set_xlabel("steps")
-    ax.set_ylabel("epsilon spent")
+    steps, middle = table["steps"], len(table) // 2
+    ax.fill_between(steps, table["pld"], table["rdp"], color=COLOURS[0], alpha=0.12, linewidth=0)
+    lower = "rdp" if table["rdp"].iloc[middle] < table["pld"].iloc[middle] else "pld"
+    for name, word, colour in (
+        ("rdp", "RDP, P1's accountant", COLOURS[0]),
+        ("pld", "PLD, nearly exact", COLOURS[1]),
+    ):
+        ax.plot(steps, table[name], color=colour, marker="")
+        side = ((6, -3), "left", "top") if name == lower else ((-6, 3), "right", "bottom")
+        beside = dict(zip(("xytext", "ha", "va"), side, strict=True))
+        at = steps.iloc[middle], table[name].iloc[middle]
+        ax.annotate(word, at, textcoords="offset points", color=colour, fontsize=9, **beside)
+    head(ax, spending_headline(table))
+    ax.set_xlabel("steps of training")
+    ax.set_ylabel("epsilon spent, at most")
     ax.set_ylim(bottom=0)
-    ax.legend(loc="lower right")
     return figure
+
+
+def spending_headline(table: pd.DataFrame) -> str:
+    """How much more RDP counts than PLD at the end of the training, in words."""
+    steps, rdp, pld = table.iloc[-1][["steps", "rdp", "pld"]]
+    said = f"After {steps:,.0f} steps RDP counts an epsilon of {rdp:.2f},\n"
+    if abs(rdp / pld - 1) < 0.005:
+        return f"{said}and so does PLD"
+    if rdp < pld:
+        return f"{said}less than PLD's {pld:.2f}"
+    return f"{said}{percent(rdp / pld - 1)} more than PLD's {pld:.2f}"

@@ -1,0 +1,33 @@
+"""A figure's title, which says what is found, and colored words in place of a legend."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+
+def head(ax: Axes, said: str, words: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> None:
+    """Write the finding at the left above a plot, and under it one line of words in their colors.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The plot.
+    said : str
+        The finding: at most two lines of about 50 letters, since a figure does not break them.
+    words : mapping, or pairs, of words to colors
+        In the order in which they stand; none for a plot whose marks are named beside them.
+    """
+    ax.set_title(said, loc="left", fontsize=10, pad=20 if words else 8)
+    place = {"xy": (0, 1.03), "xycoords": "axes fraction", "xytext": (0, 0)}
+    for word, color in dict(words).items():
+        options = {"textcoords": "offset points", "va": "bottom", "fontsize": 9, "color": color}
+        place = {"xy": (1, 0), "xycoords": ax.annotate(word, **place, **options), "xytext": (8, 0)}
+
+
+def percent(share: float) -> str:
+    """A share in words that do not round some to none, or all but some to all."""
+    if 0 < share < 0.01:
+        return "under 1%"
+    if 0.99 < share < 1:
+        return "over 99%"
+    return f"{share:.0%}"
