@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
 from lib.selective import scores
 from lib.selective.uncertainty import Mean, compare_over_seeds
+from lib.studies.headed import head
 from lib.studies.interplay.experiments import Experiments
 
 #: SCTD's two written forms, and what becomes of points of equal score.
@@ -20,7 +21,6 @@ FORMS = {"equation": "Eq. 16", "algorithm": "Algorithm 1"}
 TIES = ("averaged", "by SR")
 #: How a figure names the two ways of training.
 _WAYS = {"P1's": "as P1 trains", "tuned": "with tuned rates"}
-_WORD = {ties: {"color": COLOURS[i], "fontsize": 9} for i, ties in enumerate(TIES)}
 
 
 def watched(labels: npt.NDArray, thinned: int = 1, part: float = 1.0) -> npt.NDArray:
@@ -102,10 +102,7 @@ def plot_leads(table: pd.DataFrame) -> Figure:
     ax.set_ylim(len(places) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
-    ax.set_title(headline(rows), loc="left", fontsize=10, pad=20)
-    first = ax.annotate(f"ties {TIES[0]}", (0, 1.03), xycoords="axes fraction", **_WORD[TIES[0]])
-    beside = {"xycoords": first, "xytext": (8, 0), "textcoords": "offset points", "va": "bottom"}
-    ax.annotate(f"ties {TIES[1]}", (1, 0), **beside, **_WORD[TIES[1]])
+    head(ax, headline(rows), {f"ties {ties}": COLOURS[i] for i, ties in enumerate(TIES)})
     ax.set_xlabel("SCTD's lead over SR")
     return figure
 
