@@ -37,7 +37,8 @@ def visited(browser, address):
 def shows_data(name: str) -> bool:
     """Whether a page is another one without data: a chapter that reads some, or the ledger."""
     chapter = Path(name).stem
-    named = [v for v in quick_parameters(chapter).values() if str(v) in data.IMAGE_SETS]
+    given = quick_parameters(chapter) if chapter in chapter_files(ROOT / "book") else {}
+    named = [v for v in given.values() if str(v) in data.IMAGE_SETS]
     return (
         chapter == "reproduces"
         or any(data.image_files(v) for v in named)

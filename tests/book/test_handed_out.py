@@ -11,9 +11,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from nbval.plugin import coalesce_streams, get_sanitize_patterns
-from notebooks import LITERALLY
+from notebooks import LITERALLY, quick_parameters
 from site_tools import HTML, ROOT, build_site
 
 from lib.book.chapters import chapter_files
@@ -34,11 +35,15 @@ def run(folder: Path, program: str, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
-    """What papermill writes of the four chapters, from another folder than the book's."""
+    """What papermill writes of the four chapters, from another folder than the book's.
+
+    With all parameters, as the site has them; a file of `params/quick` has those that differ.
+    """
     build_site()  # which trains their models
     folder = tmp_path_factory.mktemp("out")
     for name in LITERALLY:
-        parameters = ROOT / "params" / "quick" / f"{name}.yml"
+        parameters = folder / f"{name}.yml"
+        parameters.write_text(yaml.safe_dump(quick_parameters(name), sort_keys=False), "utf-8")
         run(folder, "papermill", str(CHAPTERS[name]), f"{name}.ipynb", "-f", str(parameters))
     return folder
 
