@@ -270,8 +270,9 @@ chapter.figure(
 # {value}`audit_trainings@standard.cifar10.held_lira_free_change:.0%` in the median, where P3
 # prints -40%.
 #
-# Of {value}`audit_trainings@standard.cifar10.audits` audits on CIFAR-10 at $\epsilon = 8$
-# LiRA's is narrower in {value}`audit_trainings@standard.cifar10.swept_lira_loose_narrower`,
+# Of {value}`audit_trainings@standard.cifar10.audits` audits on CIFAR-10 at $\epsilon = $
+# {value}`audit_trainings@standard.cifar10.loosest:g` LiRA's is narrower in
+# {value}`audit_trainings@standard.cifar10.swept_lira_loose_narrower`,
 # held-out in {value}`audit_trainings@standard.cifar10.held_lira_loose_narrower`. The white
 # box's is in {value}`audit_trainings@standard.cifar10.swept_white_loose_narrower` and
 # {value}`audit_trainings@standard.cifar10.held_white_loose_narrower`.

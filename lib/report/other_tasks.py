@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lib.data.untrusted import short
+from lib.report.lacks import NO_REPORT
 from lib.report.tables import Column, ReadingError
 
 _APART = re.compile(r"\s*[,;|]\s*")
@@ -34,7 +35,7 @@ def refuse_other_tasks(source: str, label: Column, answers: Sequence[Column]) ->
             raise ReadingError(
                 source,
                 f"{label.name!r} and {answer.name!r} are numbers that go together and are rarely "
-                "equal: of numbers there is no report, only of classes.",
+                f"equal: {NO_REPORT}, only of classes.",
             )
 
 

@@ -18,8 +18,13 @@ def head(ax: Axes, said: str, words: Mapping[str, str] | Sequence[tuple[str, str
         In the order in which they stand; none for a plot whose marks are named beside them.
     """
     ax.set_title(said, loc="left", fontsize=10, pad=20 if words else 8)
-    place = {"xy": (0, 1.03), "xycoords": "axes fraction", "xytext": (0, 0)}
-    for word, color in dict(words).items():
+    words_above(ax, dict(words))
+
+
+def words_above(ax: Axes, words: Mapping[str, str], shift: float = 0.0) -> None:
+    """Write words in their colors beside each other above a plot, `shift` points from its left."""
+    place = {"xy": (0, 1.03), "xycoords": "axes fraction", "xytext": (shift, 0)}
+    for word, color in words.items():
         options = {"textcoords": "offset points", "va": "bottom", "fontsize": 9, "color": color}
         place = {"xy": (1, 0), "xycoords": ax.annotate(word, **place, **options), "xytext": (8, 0)}
 

@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
 from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
 from lib.studies.beyond.online import CramerOnline, FisherOnline, alarms, thresholds
+from lib.studies.headed import words_above
 from lib.studies.suitability.data import Study, timeline
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
@@ -368,7 +368,7 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> Figure:
         "alarm": COLOURS[1],
         "UNSUITABLE": COLOURS[3],
     }
-    _name(top, words)
+    words_above(top, words, -40)  # as they stand on a phone beside long names of methods
     top.set_ylabel("accuracy (%)")
     for row, (hits, *_) in enumerate(reversed(raised.values())):
         bottom.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
@@ -377,15 +377,6 @@ def plot_watch(deployment: Deployment, rng: np.random.Generator) -> Figure:
     bottom.set_ylim(-0.6, len(raised) - 0.4)
     bottom.set_xlabel("month of use")
     return figure
-
-
-def _name(ax: Axes, words: dict[str, str]) -> None:
-    """Write words in their colors, beside each other above a plot."""
-    place = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (-40, 4)}
-    for word, colour in words.items():
-        text = {"textcoords": "offset points", "va": "bottom", "fontsize": 9, "color": colour}
-        written = ax.annotate(word, **place, **text)
-        place = {"xy": (1, 0), "xycoords": written, "xytext": (10, 0)}
 
 
 def drop_in_words(good: Flags, raised: Flags, end: float) -> str:

@@ -14,6 +14,7 @@ from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.counterfactual.classifiers import Simulated
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
+from lib.studies.headed import head
 
 _NAMES = ("A", "B")
 _POINTS = 600  # that are drawn
@@ -238,10 +239,8 @@ def plot_stream(watched: pd.DataFrame) -> Figure:
     reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
     ax.set_ylim(-reach, reach)
     ax.set_ylabel("score of A minus B's")
-    ax.set_title(when_to_stop(watched), loc="left", fontsize=10, pad=20)
-    above = {"xycoords": "axes fraction", **word}
-    ax.annotate("valid at every time", (0, 1), (0, 4), color=COLOURS[0], **above)
-    ax.annotate("- - at one time only", (1, 1), (0, 4), color=COLOURS[1], ha="right", **above)
+    words = {"valid at every time": COLOURS[0], "- - at one time only": COLOURS[1]}
+    head(ax, when_to_stop(watched), words)
     return figure
 
 

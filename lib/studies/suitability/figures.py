@@ -134,7 +134,7 @@ def plot_error_against_drop(results: pd.DataFrame, trend: Sequence[float]) -> Fi
         ends = np.array([first, last])
         ax.plot(ends, start + slope * ends, color=colour, linewidth=1.2, marker="")
         ax.annotate(word, (last, start + slope * last), up, color=colour, **beside)
-    ax.set_title(missed_in_words(trend[0]), loc="left", fontsize=10)
+    head(ax, missed_in_words(trend[0]))
     ax.set_xlabel("drop in accuracy (points)")
     ax.set_ylabel("estimated minus true\naccuracy (points)")
     return figure
