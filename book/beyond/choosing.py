@@ -16,8 +16,9 @@
 # ```{result} accuracy
 # ```
 #
-# Four teams have the same budget; each point is the mean accuracy of the models that a team
-# releases. Only the team that does not count spends more than it claims.
+# Each point is the mean accuracy of the models that a team releases. Only the team that counts no
+# trial spends more than it claims. At what it really spends, it is no better than the team that
+# counts.
 #
 # ## What holds, and what does not
 #
@@ -162,17 +163,6 @@ found = studies.run_choosing(settings)
 results = studies.summary(settings, found)
 
 # %%
-chapter.figure(
-    studies.plot_accuracy(results, searches),
-    "accuracy",
-    alt="Test accuracy of four ways of choosing at each budget, with error bars.",
-    caption=(
-        f"Test accuracy of what is released, {used} ({model}): means of {searches} searches with "
-        "95% intervals."
-    ),
-)
-
-# %%
 chapter.table(
     results.drop(columns=["score se"]),
     "ways",
@@ -183,6 +173,9 @@ chapter.table(
         **dict.fromkeys(("accuracy", "accuracy se", "score"), ".3f"),
     },
 )
+
+# %%
+chapter.drawn(studies.draw_accuracy)
 
 # %%
 changes = studies.changes(results)

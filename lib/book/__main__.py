@@ -5,6 +5,8 @@ chapter's other parameter files, as ``interplay.gtsrb``.
 
 ``python -m lib.book judge``: write the verdicts of all records by the conditions as they stand.
 
+``python -m lib.book redraw``: draw the figures of all records anew that need no run for that.
+
 ``python -m lib.book words [PAGE ...]``: how the prose reads; of a page, which sentences to correct.
 """
 
@@ -45,9 +47,10 @@ def main(arguments: list[str] | None = None) -> int:
     record.add_argument("chapters", nargs="*", help="all that have parameters, if none is named")
     record.add_argument("--profile", choices=PROFILES, default="standard")
     judge = commands.add_parser("judge", help="write the verdicts of all records anew")
+    redraw = commands.add_parser("redraw", help="draw figures of all records anew")
     words = commands.add_parser("words", help="measure the prose of all pages")
     words.add_argument("pages", nargs="*", help="show what to correct on these pages")
-    for command in (build, record, judge, words):
+    for command in (build, record, judge, redraw, words):
         command.add_argument("--book", type=Path, default=Path("book"))
     options = parser.parse_args(arguments)
     if options.command == "words":
@@ -58,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     if options.command == "build":
         return _build(options.book, options.profile)
-    if options.command == "judge":
-        return _judge(options.book)
+    if options.command in ("judge", "redraw"):
+        return _anew(options.book, options.command)
     if not can_write(records := options.book / "records" / options.profile):  # before hours of work
         parser.error(f"{records} cannot be written, where records are kept: use a copy of the book")
     given = parameter_files(options.book, options.profile)
@@ -91,10 +94,12 @@ def _from_nothing(record: Mapping[str, Any]) -> float:
     return max(record["seconds"], trained / record["hardware"]["cores"])
 
 
-def _judge(book: Path) -> int:
-    """Write what has another verdict now; values and all else stay as they are."""
+def _anew(book: Path, command: str) -> int:
+    """Write what has another verdict or looks other now; values and all else stay as they are."""
+    from lib.book.redraw import redraw_records  # with all studies
+
     try:
-        for path in judge_records(book):
+        for path in (judge_records if command == "judge" else redraw_records)(book):
             print(path)
     except USER_ERRORS as error:
         print(f"error: {error}", file=sys.stderr)

@@ -286,6 +286,9 @@ class Page:
             said += "The recorded run is older than the text. "
         if self.run is None:
             return said + ("Recorded runs: `make book`." if self.build else "")
+        anew = {f.get("redrawn", "")[:7] for f in self.run["figures"].values()} - {""}
+        if anew:
+            said += f"Commit {', '.join(sorted(anew))} drew figures anew from its tables. "
         if self.mixed:
             said += "Printed lines, moving figures and those of theory are this build's. "
         return said + "Your own: `COMPANION_SHOW=build make book`."

@@ -85,7 +85,7 @@ def read_records(book: Path, chapter: str) -> dict[str, dict[str, Any]]:
 
 
 def figure_of(record: Mapping[str, Any], name: str) -> dict[str, str] | None:
-    """A recorded figure: ``svg``, maybe ``wide``, ``alt``, ``caption``; None if there is none."""
+    """A recorded figure: ``svg``, ``alt``, ``caption``, maybe ``wide`` and ``redrawn``, or None."""
     kept = record["figures"].get(name)
     if kept is None:
         return None
@@ -114,11 +114,17 @@ def write_record(book: Path, executed: "Executed", name: str = "") -> Path:
     infinite = (math.inf, -math.inf)  # which JSON has no numbers for
     record["values"] = {k: str(v) if v in infinite else v for k, v in executed.values.items()}
     record["figures"] = {
-        name: kept | {n: _packed(light_svg(kept[n])) for n in kept.keys() & _DRAWN}
+        name: packed_figure(kept | {n: light_svg(kept[n]) for n in kept.keys() & _DRAWN})
         for name, kept in executed.figures.items()
     }
     path = book / "records" / executed.profile / f"{name or executed.chapter}.json"
-    return _written(path, record)
+    return write_anew(path, record)
+
+
+def record_files(book: Path) -> list[Path]:
+    """Files of all recorded runs."""
+    folders = [book / "records" / profile for profile in LARGEST_FIRST]
+    return sorted(path for folder in folders for path in folder.glob("*.json"))
 
 
 def judge_records(book: Path) -> list[Path]:
@@ -128,20 +134,24 @@ def judge_records(book: Path) -> list[Path]:
     """
     claims = read_claims(book / "claims.yml")
     written = []
-    for path in sorted(p for f in LARGEST_FIRST for p in (book / "records" / f).glob("*.json")):
+    for path in record_files(book):
         record = read_record(path)
         anew = judged_anew(claims, record)
         if anew != record:
-            written.append(_written(path, anew))
+            written.append(write_anew(path, anew))
     return written
 
 
-def _written(path: Path, record: Mapping[str, Any]) -> Path:
+def write_anew(path: Path, record: Mapping[str, Any]) -> Path:
+    """Write a record in place of what its file held."""
     return write_atomic(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 
-def _packed(text: str) -> str:
-    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+def packed_figure(figure: Mapping[str, str]) -> dict[str, str]:
+    """A figure as a record keeps it, the inverse of :func:`figure_of`."""
+    svgs = figure.keys() & _DRAWN
+    packed = {n: base64.b85encode(zlib.compress(figure[n].encode(), 9)).decode() for n in svgs}
+    return {**figure} | packed
 
 
 def read_record(path: Path) -> Any:

@@ -46,6 +46,8 @@ from lib.runs.store import PUBLIC
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lib.studies.drawn import Draw
+
 __all__ = ["Chapter", "open_chapter"]
 
 
@@ -176,6 +178,7 @@ class Chapter:
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
         self._settled: set[str] = set()
         self._numbers: dict[str, Any] = {}
+        self._csv: dict[str, str] = {}
 
     # ------------------------------------------------------------------ parameters
 
@@ -281,6 +284,7 @@ class Chapter:
         download = csv_link(source, f"{self.name}_{name}.csv")
         page = table_html(flat, caption, formats, download, 0 if aside else LONGEST)
         whole = {} if csv is None else {"whole": csv.to_csv(index=False)}
+        self._csv[name] = source.to_csv(index=False)
         _display(
             {
                 "text/html": page,
@@ -336,6 +340,23 @@ class Chapter:
         if not theory:  # records keep it, and pages of another run show that run's
             shown[FIGURE_MIME] = {"name": name, "alt": alt, "caption": caption, "aside": aside}
         _display(shown)
+
+    def drawn(self, draw: "Draw") -> None:
+        """Show a figure that is drawn from the tables and values shown so far, and no more.
+
+        Whoever changes how it looks need not run the chapter again: `python -m lib.book redraw`
+        draws it anew in the records.
+
+        Parameters
+        ----------
+        draw : callable
+            A function of :mod:`lib.studies` that :func:`lib.studies.drawn.draws` marks.
+        """
+        from lib.studies.drawn import Run, figure_name, read_tables
+
+        run = Run(read_tables(self._csv), self._numbers, self.parameters | self._used)
+        figure, alt, caption = draw(run)
+        self.figure(figure, figure_name(draw), alt, caption)
 
     # ------------------------------------------------------------------ claims
 

@@ -1,0 +1,56 @@
+"""Recorded figures drawn anew from what their run recorded: looks need not wait for hours.
+
+The record says which commit drew a figure that its run did not.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lib.book.notebooks import given_value
+from lib.book.records import (
+    figure_of,
+    git_output,
+    packed_figure,
+    read_record,
+    record_files,
+    write_anew,
+)
+from lib.book.site import light_svg
+from lib.plot import svg_pair
+from lib.studies.drawn import Draw, Run, figures, read_tables
+
+
+def redraw_records(book: Path) -> list[Path]:
+    """Draw what :func:`lib.studies.drawn.draws` marks in all records; the files that changed.
+
+    Numbers and all else that a run found stay as they are. So does a figure whose tables or values
+    the run did not record.
+    """
+    commit, draws, written = git_output(book.parent, "rev-parse", "HEAD"), figures(), []
+    for path in record_files(book):
+        record, changed = read_record(path), {}
+        for name in (name for chapter, name in draws if chapter == record["chapter"]):
+            known = figure_of(record, name) or {}
+            anew = redrawn(record, name, draws[record["chapter"], name])
+            if anew and anew != {part: known.get(part) for part in anew}:
+                changed[name] = packed_figure(anew | {"redrawn": commit})
+        if changed:
+            record["figures"] |= changed
+            written.append(write_anew(path, record))
+    return written
+
+
+def redrawn(record: Mapping[str, Any], name: str, draw: Draw) -> dict[str, str] | None:
+    """A figure from a record's tables and values; None if it lacks what the figure needs."""
+    tables = {n: table.get("whole", table["csv"]) for n, table in record["tables"].items()}
+    values = {n: given_value(value) for n, value in record["values"].items()}
+    try:
+        drawn = draw(
+            Run(read_tables(tables), values, record["parameters"] | record.get("used", {}))
+        )
+    except KeyError:  # a table, a column or a value
+        return None
+    narrow, wide = svg_pair(drawn.figure, f"{record['chapter']}.{name}")
+    svgs = {"svg": light_svg(narrow.decode()), "wide": light_svg(wide.decode())}
+    return {"alt": drawn.alt, "caption": drawn.caption} | svgs

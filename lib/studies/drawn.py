@@ -1,0 +1,73 @@
+"""Figures that are drawn from what a run records, so that its record can be drawn anew.
+
+Training takes hours, a new layout seconds: what such a figure shows stands in the tables and values
+of its run, and nothing else does. ``python -m lib.book redraw`` draws those of all records.
+"""
+
+import importlib
+import io
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Run(NamedTuple):
+    """What a figure may be drawn from: a run's tables, values and parameters, by name.
+
+    A table is the one of its CSV file, with all digits. What was used in place of a parameter, such
+    as other data, stands for it.
+    """
+
+    tables: Mapping[str, pd.DataFrame]
+    values: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+
+
+class Drawn(NamedTuple):
+    """A figure, alternative text for those who cannot see it, and its caption."""
+
+    figure: "Figure"
+    alt: str
+    caption: str
+
+
+Draw = Callable[[Run], Drawn]
+
+_FIGURES: dict[tuple[str, str], Draw] = {}
+
+
+def draws(chapter: str, name: str) -> Callable[[Draw], Draw]:
+    """Say which figure of which chapter a function draws."""
+
+    def note(draw: Draw) -> Draw:
+        _FIGURES[chapter, name] = draw
+        return draw
+
+    return note
+
+
+def figure_name(draw: Draw) -> str:
+    """The name on its page of the figure that a function draws."""
+    return next(name for (_, name), known in _FIGURES.items() if known is draw)
+
+
+def figures() -> dict[tuple[str, str], Draw]:
+    """What draws a figure, by chapter and the figure's name, of all studies."""
+    import lib.studies
+
+    for module in pkgutil.walk_packages(lib.studies.__path__, "lib.studies."):
+        importlib.import_module(module.name)
+    return dict(_FIGURES)
+
+
+def read_tables(texts: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """Tables from their CSV, to the last digit."""
+    return {
+        name: pd.read_csv(io.StringIO(text), float_precision="round_trip")
+        for name, text in texts.items()
+    }

@@ -1,0 +1,60 @@
+"""Figures that are drawn from what a run records: records hold them as this code draws them."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from lib.book.chapters import chapter_files
+from lib.book.records import figure_of, read_records
+from lib.book.redraw import redraw_records, redrawn
+from lib.plot import CHECK_FIGURES
+from lib.studies.drawn import figures
+
+DRAWS = figures()
+EACH = pytest.mark.parametrize(("chapter", "name"), DRAWS)
+
+
+def letters(svg):
+    """What is written in a figure, letter by letter; where is another machine's to round."""
+    return re.findall(r'href="#\w+-([0-9a-f]+)"', svg)
+
+
+@EACH
+def test_records_have_the_figures_that_this_code_draws(root, chapter, name, monkeypatch):
+    monkeypatch.setenv(CHECK_FIGURES, "1")
+    compared = 0
+    for record in read_records(root / "book", chapter).values():
+        if (anew := redrawn(record, name, DRAWS[chapter, name])) is not None:
+            kept = figure_of(record, name)
+            assert [anew[told] for told in ("alt", "caption")] == [kept["alt"], kept["caption"]]
+            for layout in ("svg", "wide"):
+                assert letters(anew[layout]) == letters(kept[layout]) != []
+            compared += 1
+    assert compared
+
+
+@EACH
+def test_chapters_draw_what_is_drawn_anew(root, chapter, name):
+    source = chapter_files(root / "book")[chapter].read_text(encoding="utf-8")
+    called = re.findall(r"chapter\.drawn\((?:\w+\.)*(\w+)\)", source)
+    assert Counter(called)[DRAWS[chapter, name].__name__] == 1
+
+
+def test_only_what_a_run_recorded_is_drawn_anew(root, tmp_path):
+    kept = json.loads((root / "book/records/standard/choosing.json").read_text())
+    folder = tmp_path / "records" / "standard"
+    folder.mkdir(parents=True)
+    ways = kept["tables"]["ways"]["csv"]
+    for file, table in (("choosing", ways.replace("12.099", "13.099")), ("choosing.b", "way\na\n")):
+        kept["tables"]["ways"] |= {"csv": table}
+        (folder / f"{file}.json").write_text(json.dumps(kept))
+    before = {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
+    assert redraw_records(tmp_path) == [folder / "choosing.json"]
+    after = {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
+    assert after["choosing.b.json"] == before["choosing.b.json"]
+    drawn = after["choosing.json"].pop("figures"), before["choosing.json"].pop("figures")
+    assert after == before
+    assert {name for name, figure in drawn[0].items() if figure != drawn[1][name]} == {"accuracy"}
+    assert redraw_records(tmp_path) == []
