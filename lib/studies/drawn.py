@@ -7,7 +7,7 @@ of its run, and nothing else does. ``python -m lib.book redraw`` draws those of 
 import importlib
 import io
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -20,12 +20,15 @@ class Run(NamedTuple):
     """What a figure may be drawn from: a run's tables, values and parameters, by name.
 
     A table is the one of its CSV file, with all digits. What was used in place of a parameter, such
-    as other data, stands for it.
+    as other data, stands for it. `reported` has what a paper prints, value and standard deviation
+    by claim, and `recorded` the recorded runs of the chapter, the largest first.
     """
 
     tables: Mapping[str, pd.DataFrame]
     values: Mapping[str, Any]
     parameters: Mapping[str, Any]
+    reported: Mapping[str, tuple[float, float]] = {}
+    recorded: Sequence["Run"] = ()
 
 
 class Drawn(NamedTuple):
