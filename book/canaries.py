@@ -17,7 +17,7 @@
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. P5's bound is too high where
 # there is little $\epsilon$ to find; the two label bounds are within what is allowed throughout.
-# *Mended* is P5's formula [with three faults corrected](#are-the-intervals-right).
+# *Corrected* is P5's formula [without three faults](#are-the-intervals-right).
 #
 # ## What holds, and what does not
 #

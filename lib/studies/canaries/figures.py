@@ -80,7 +80,7 @@ def draw_coverage(run: Run) -> Drawn:
     """Draw how often lower limits exceed the truth, one plot per number of classes."""
     shown = {
         "paper": ("P5", COLOURS[6], "X"),
-        "all three": ("mended", COLOURS[0], MARKERS[0]),
+        "all three": ("corrected", COLOURS[0], MARKERS[0]),
         "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
         "one label": ("one label", COLOURS[1], MARKERS[1]),
         "top label, lower": ("top label", COLOURS[2], MARKERS[2]),
