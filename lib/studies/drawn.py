@@ -1,7 +1,8 @@
 """Figures that are drawn from what a run records, so that its record can be drawn anew.
 
 Training takes hours, a new layout seconds: what such a figure shows stands in the tables and values
-of its run, and nothing else does. ``python -m lib.book redraw`` draws those of all records.
+of its run, in other records of the chapter or in the paper, and nowhere else. ``python -m lib.book
+redraw`` draws those of all records.
 """
 
 import importlib
