@@ -158,7 +158,7 @@ def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
     others += [kept("svhn", {7.0: 0.8, 1.0: 0.7}), kept("svhn", {7.0: 0.2, 1.0: 0.1})]
     cells = {"P1-T1-GTSRB-SR-7": (0.7, 0.0), "P1-T1-GTSRB-SR-1": (0.3, 0.0)}
     cells |= {"P1-T1-GTSRB-DE-7": (0.6, 0.0), "P1-T1-GTSRB-DE-1": (0.4, 0.0)}
-    cells |= {"P1-T1-SVHN-SR-1": (0.4, 0.0), "P1-T1-sctd-highest": (1.0, 0.0)}
+    cells |= {"P1-T1-SVHN-SR-1": (0.4, 0.0), "P1-T2-GTSRB-SR-7": (1.0, 0.0)}
     drawn = interplay.draw_left(own._replace(recorded=others, reported=cells)).figure
     assert [[line.get_ydata().tolist() for line in ax.lines] for ax in drawn.axes] == [
         [[1, 0.9, 0.5]] * 2,
