@@ -103,7 +103,7 @@ def test_the_ladder_has_each_attack_and_its_control():
     tables = {"audit": record.assign(claimed=3.0), "inside": inside, "labels": labels}
     drawn = draw_ladder(Run(tables, {"ceiling": 1.9}, {"noise_factor": 0.05}))
     numbers = [[text.get_text() for text in ax.texts] for ax in drawn.figure.axes]
-    assert numbers[0] == ["0.2", "2.9", "2.0", "1.4", "1.0", "0.3", "shown", "at most", "proven"]
+    assert numbers[0] == ["0.2", "2.9", "2.0", "1.4", "1.0", "0.3", "shown", "proven", "at most"]
     assert numbers[1] == ["1.7", "1,234", "9", "3.3", "2.2", "not run"]
     assert title(drawn.figure).endswith("one run from inside 2.0")
 

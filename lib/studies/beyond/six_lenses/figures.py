@@ -115,12 +115,14 @@ def draw_ladder(run: Run) -> Drawn:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         ax.set_title(title, fontsize=10)
         ax.grid(visible=False, axis="y")
-    first = tables[0].iloc[0]
-    for word, color in zip(("shown", "most", "proven"), _SHADES, strict=True):
-        where = {"ha": "left"} if word == "shown" else {"ha": "center"}
-        text = "at most" if word == "most" else word
-        at = min(first[word], 0.9 * most), rows - 0.2
-        axes[0].annotate(text, at, color=color, fontsize=9, **where)
+    shown, reach, proven = _SHADES
+    first, last = tables[0].iloc[0], tables[0].iloc[-1]
+    axes[0].annotate("shown", (0, rows - 0.2), color=shown, fontsize=9)
+    axes[0].annotate("proven", (first["proven"], rows - 0.2), ha="center", color=proven, fontsize=9)
+    if last["most"] < 0.7 * most:  # where there is room beside the end of the line
+        where = (last["most"], 0), (5, 0)
+        options = {"textcoords": "offset points", "va": "center", "color": reach, "fontsize": 9}
+        axes[0].annotate("at most", *where, **options)
     held = tables[0].loc["and independent", "shown"]
     headline = ladder_headline(first["shown"], held, first["proven"])
     figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
