@@ -345,15 +345,6 @@ chapter.values(
 
 # %%
 populations = suitability(models, margin, alpha)
-chapter.figure(
-    figures.plot_populations(populations, margin),
-    "populations",
-    alt="A row per population: its drop in accuracy, with an interval, and the estimated one.",
-    caption=(
-        "Drop in accuracy on these images, with its 95% interval; color and marker: what "
-        "the filter said. Gray strokes: the drop that it estimated. Dashed: the margin."
-    ),
-)
 
 # %%
 chapter.table(
@@ -367,6 +358,9 @@ chapter.table(
     },
     csv=populations,
 )
+
+# %%
+chapter.drawn(figures.draw_populations)
 
 # %%
 said, truth = populations["decision"] == "SUITABLE", populations["truth"]

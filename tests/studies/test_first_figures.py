@@ -1,4 +1,4 @@
-"""What the title of a page's first figure says, whatever the data are; see test_headlines.py."""
+"""What the titles of figures say, whatever the data are; see test_headlines.py."""
 
 import numpy as np
 import pandas as pd
@@ -7,8 +7,18 @@ import pytest
 from lib.audit import roc_counts
 from lib.plot import CHECK_FIGURES, svg_pair
 from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
+from lib.selective import Estimate, accuracy_coverage
 from lib.studies.beyond.curve_figures import plot_reached, reached_headline
-from lib.studies.beyond.six_lenses.figures import draw_ladder, ladder_headline
+from lib.studies.beyond.six_lenses.figures import (
+    abstention_headline,
+    differences_headline,
+    draw_ladder,
+    draw_populations,
+    ladder_headline,
+    plot_abstention,
+    plot_differences,
+)
+from lib.studies.beyond.six_lenses.views import DROP, Abstention
 from lib.studies.beyond.trade_offs import Channel
 from lib.studies.drawn import Run
 from lib.studies.suitability.figures import draw_methods, methods_headline, methods_table
@@ -103,9 +113,67 @@ def test_the_ladder_has_each_attack_and_its_control():
     tables = {"audit": record.assign(claimed=3.0), "inside": inside, "labels": labels}
     drawn = draw_ladder(Run(tables, {"ceiling": 1.9}, {"noise_factor": 0.05}))
     numbers = [[text.get_text() for text in ax.texts] for ax in drawn.figure.axes]
-    assert numbers[0] == ["0.2", "2.9", "2.0", "1.4", "1.0", "0.3", "shown", "at most", "proven"]
+    assert numbers[0] == ["0.2", "2.9", "2.0", "1.4", "1.0", "0.3", "shown", "proven", "at most"]
     assert numbers[1] == ["1.7", "1,234", "9", "3.3", "2.2", "not run"]
     assert title(drawn.figure).endswith("one run from inside 2.0")
+
+
+@pytest.mark.parametrize(
+    ("target", "threshold", "coverage", "words"),
+    [
+        (0.9, 0.8, 0.61, "To be right 90.0% of the time|the private model answers 61%"),
+        (0.995, 1.0, 0.004, "To be right 99.5% of the time|the private model answers under 1%"),
+        (0.9, np.inf, 0.0, "No threshold promises the private model|to be right 90.0% of the time"),
+    ],
+)
+def test_how_much_is_answered(target, threshold, coverage, words):
+    words = words.replace("|", "\n")
+    assert abstention_headline(target, threshold, coverage) == words
+    rng = np.random.default_rng(0)
+    curves = {
+        name: accuracy_coverage(rng.random(200) < 0.8, rng.random(200))
+        for name in ("private", "plain")
+    }
+    score, three = Estimate(0.1, 0.01, 0.08, 0.12, 0.95), (coverage, 0.0, 1.0)
+    found = Abstention(score, score, target, threshold, three, (0.9, 0.8, 1.0), curves)
+    (ax,) = plot_abstention(found).axes
+    assert ax.get_title(loc="left") == words
+    assert [text.get_text() for text in ax.texts][:2] == ["private", "plain"]
+    svg_pair(ax.figure, "s")
+
+
+@pytest.mark.parametrize(
+    ("truths", "words"),
+    [
+        (["suitable", "suitable", "unsuitable"], ["1 of 2 clearly suitable", "0 of 1 clearly"]),
+        (["unsuitable", "undecided", "undecided"], ["0 of 0 clearly suitable", "1 of 1 clearly"]),
+    ],
+)
+def test_which_populations_are_accepted(truths, words):
+    table = pd.DataFrame({"shift": ["none", "rotation", "gaussian_noise"], "truth": truths})
+    table = table.assign(severity=[0.0, 4.0, 0.3], decision=["SUITABLE", *2 * ["INCONCLUSIVE"]])
+    table[DROP], table["estimated drop"] = [0.0, 0.02, 0.09], [0.0, 0.01, 0.06]
+    table["low"], table["high"] = table[DROP] - 0.01, table[DROP] + 0.01
+    said = title(draw_populations(Run({"populations": table}, {}, {"margin": 0.05})).figure)
+    assert said == "The filter accepts {}\npopulations, {} unsuitable ones".format(*words)
+
+
+@pytest.mark.parametrize(
+    ("known", "fitted", "words"),
+    [
+        (2, 2, "The truth is in 2 of 2 intervals,|with propensities known or fitted"),
+        (2, 1, "The truth is in 2 of 2 intervals with known|propensities, in 1 with fitted ones"),
+    ],
+)
+def test_how_many_intervals_hold_the_truth(known, fitted, words):
+    assert differences_headline(known, fitted, 2) == words.replace("|", "\n")
+    table = pd.DataFrame({"oracle": [-0.1, -0.1], "selective": [-0.05, -0.06]})
+    for prefix, held in (("known_", known), ("", fitted)):
+        table[f"{prefix}low"], table[f"{prefix}high"] = -0.15, [-0.05, -0.04]
+        table[f"{prefix}value"], table[f"{prefix}covers"] = -0.09, np.arange(2) < held
+    (ax,) = plot_differences(table).axes
+    assert ax.get_title(loc="left") == words.replace("|", "\n")
+    svg_pair(ax.figure, "s")
 
 
 def channel(name, proven, found):

@@ -14,45 +14,76 @@ from lib.studies.beyond.six_lenses.inside import STATEMENTS
 from lib.studies.beyond.six_lenses.lens_audits import HEADLINE
 from lib.studies.beyond.six_lenses.views import DROP, Abstention
 from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head, percent, words_above
 
 
 def plot_abstention(found: Abstention) -> Figure:
     """Selective accuracy against coverage of both models, and the best possible."""
     figure, ax = new_figure()
-    for colour, (name, curve) in zip(COLOURS, found.curves.items(), strict=False):
-        ax.plot(curve.coverage, curve.accuracy, color=colour, marker="", label=name)
+    words = dict(zip(found.curves, COLOURS, strict=False))
+    for name, curve in found.curves.items():
+        line = {"color": words[name], "marker": ""}
+        ax.plot(curve.coverage, curve.accuracy, **line)
         bound = selective.accuracy_bound(curve.full_accuracy, curve.coverage)
-        ax.plot(curve.coverage, bound, color=colour, marker="", linewidth=1, linestyle=":")
+        ax.plot(curve.coverage, bound, linewidth=1, linestyle=":", **line)
     ax.axhline(found.target, color="0.5", linewidth=1, linestyle="--")
     least = min(curve.accuracy[len(curve.accuracy) // 5 :].min() for curve in found.curves.values())
     ax.set(xlabel="coverage", ylabel="selective accuracy", ylim=(least - 0.01, 1.003))
-    ax.legend(loc="lower left")
+    said = abstention_headline(found.target, found.threshold, found.coverage[0])
+    head(ax, said, words | {". . . best order": "0.4", "- - target": "0.4"})
     return figure
 
 
-def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
-    """Drop in accuracy on the images at hand of each population, and what the filter said."""
-    figure, ax = new_figure(height=0.5 + 0.34 * len(table))
-    places = np.arange(len(table))[::-1]
-    for k, word in enumerate(("SUITABLE", "INCONCLUSIVE")):
+def abstention_headline(target: float, threshold: float, coverage: float) -> str:
+    """How much a model answers that asks for an accuracy, in words."""
+    if np.isinf(threshold):
+        return f"No threshold promises the private model\nto be right {target:.1%} of the time"
+    return f"To be right {target:.1%} of the time\nthe private model answers {percent(coverage)}"
+
+
+def populations_headline(table: pd.DataFrame) -> str:
+    """How many populations the filter accepts, of those whose drop is clear."""
+    accepted, parts = table["decision"] == "SUITABLE", []
+    for truth in ("suitable", "unsuitable"):
+        of = (table["truth"] == truth).to_numpy()
+        parts.append(f"{(accepted & of).sum()} of {of.sum()} clearly {truth}")
+    return f"The filter accepts {parts[0]}\npopulations, {parts[1]} ones"
+
+
+@draws("six_lenses", "populations")
+def draw_populations(run: Run) -> Drawn:
+    """Draw the drop on the images of each population, and what the filter said."""
+    table, margin = run.tables["populations"], run.parameters["margin"]
+    figure, ax = new_figure(height=0.9 + 0.25 * len(table))
+    places, colors = np.arange(len(table))[::-1], dict(zip(_SAID, COLOURS, strict=False))
+    for k, (word, color) in enumerate(colors.items()):
         rows = (table["decision"] == word).to_numpy()
         drop = table.loc[rows, DROP]
         error = np.stack([drop - table.loc[rows, "low"], table.loc[rows, "high"] - drop])
-        ax.errorbar(
-            drop, places[rows], xerr=error, color=COLOURS[k], marker=MARKERS[k], ls="", label=word
-        )
-    ax.scatter(
-        table["estimated drop"], places, color="0.3", marker="|", s=80, label="estimated drop"
-    )
+        look = {"fmt": MARKERS[k], "color": color, "elinewidth": 1}
+        ax.errorbar(drop, places[rows], xerr=error, **look)
+    ax.scatter(table["estimated drop"], places, color="0.3", marker="|", s=80)
     ax.axvline(margin, color="0.5", linewidth=1, linestyle="--")
+    ax.annotate(" margin", (margin, places[0]), color="0.4", fontsize=9, va="center")
     names = [
         f"{row.shift} {row.severity:g}".replace("gaussian_", "") if row.severity else "as they are"
         for row in table.itertuples()
     ]
     ax.set_yticks(places, names)
-    ax.set_xlabel("drop in accuracy")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.24 * 8 / (len(table) + 1)), ncols=1)
-    return figure
+    ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.4g}")
+    ax.set_xlabel("drop in accuracy (points)")
+    words_above(ax, colors | {"| estimated drop": "0.3"})
+    headline = populations_headline(table)
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    return Drawn(
+        figure,
+        f"A row per population: its drop in accuracy, and the estimated one. {headline}.",
+        "Drop in accuracy on these images, with 95% intervals; color and marker: what the filter "
+        "said. Clearly: by all of the interval.",
+    )
+
+
+_SAID = ("SUITABLE", "INCONCLUSIVE")
 
 
 #: What readers call the attacks from inside one run, by what their statements rest on.
@@ -115,12 +146,14 @@ def draw_ladder(run: Run) -> Drawn:
         ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         ax.set_title(title, fontsize=10)
         ax.grid(visible=False, axis="y")
-    first = tables[0].iloc[0]
-    for word, color in zip(("shown", "most", "proven"), _SHADES, strict=True):
-        where = {"ha": "left"} if word == "shown" else {"ha": "center"}
-        text = "at most" if word == "most" else word
-        at = min(first[word], 0.9 * most), rows - 0.2
-        axes[0].annotate(text, at, color=color, fontsize=9, **where)
+    shown, reach, proven = _SHADES
+    first, last = tables[0].iloc[0], tables[0].iloc[-1]
+    axes[0].annotate("shown", (0, rows - 0.2), color=shown, fontsize=9)
+    axes[0].annotate("proven", (first["proven"], rows - 0.2), ha="center", color=proven, fontsize=9)
+    if last["most"] < 0.7 * most:  # where there is room beside the end of the line
+        where = (last["most"], 0), (5, 0)
+        options = {"textcoords": "offset points", "va": "center", "color": reach, "fontsize": 9}
+        axes[0].annotate("at most", *where, **options)
     held = tables[0].loc["and independent", "shown"]
     headline = ladder_headline(first["shown"], held, first["proven"])
     figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
@@ -160,15 +193,25 @@ def _rung(ax: Axes, place: int, row: Any, most: float) -> None:
 def plot_differences(table: pd.DataFrame) -> Figure:
     """Intervals for the difference of two models over draws of their abstentions."""
     figure, ax = new_figure(height=3.0)
-    order = np.arange(len(table))
-    for k, (prefix, name) in enumerate((("known_", "propensities told"), ("", "fitted"))):
+    order, names = np.arange(len(table)), ("known propensities", "fitted", "as seen")
+    for k, prefix in enumerate(("known_", "")):
         x, look = order + 0.3 * k, {"color": COLOURS[k], "linewidth": 1.2}
         ax.vlines(x, table[f"{prefix}low"], table[f"{prefix}high"], **look)
         # A value may be outside what is possible, and so beside its interval.
-        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", label=name, ms=4, **look)
-    ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="", label="as seen")
+        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", ms=4, **look)
+    ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="")
     ax.axhline(table["oracle"].iloc[0], color="0.3", linewidth=1, linestyle="--")
     ax.set(xlabel="draw of the abstentions", ylabel="private minus plain")
     ax.set_xticks(order[:: max(1, len(order) // 5)])
-    figure.legend(loc="outside lower center", ncols=3, columnspacing=1, handletextpad=0.4)
+    words = dict(zip(names, COLOURS, strict=False)) | {"- - truth": "0.3"}
+    held = int(table["known_covers"].sum()), int(table["covers"].sum())
+    head(ax, differences_headline(*held, len(table)), words)
     return figure
+
+
+def differences_headline(known: int, fitted: int, draws: int) -> str:
+    """In how many draws intervals hold the truth, in words."""
+    first = f"The truth is in {known} of {draws} intervals"
+    if known == fitted:
+        return f"{first},\nwith propensities known or fitted"
+    return f"{first} with known\npropensities, in {fitted} with fitted ones"
