@@ -16,8 +16,8 @@
 # ```{result} ladder
 # ```
 #
-# Each row is an attack on a record or a label. *One run* is the audit from inside; *broken* is the
-# same with most of the noise missing.
+# Each row is an attack on a record or a label. From inside one run, an audit shows more the more
+# one assumes. The controls lack noise: they tell whether an audit would have noticed.
 #
 # ## What each lens says
 #
@@ -526,16 +526,7 @@ chapter.table(
 )
 
 # %%
-chapter.figure(
-    figures.plot_ladder(record, inside, broken, labels),
-    "ladder",
-    alt="On one axis for epsilon: what each attack shows, could show at most, and what is proven.",
-    caption=(
-        "Epsilon: what attacks show, what they would have shown with the same coins and no error, "
-        "and what is proven. Arrows point beyond the axis. In the middle, one training run from "
-        f"inside, and one with {noise_factor:g} times the noise."
-    ),
-)
+chapter.drawn(figures.draw_ladder)
 
 # %%
 chapter.values(
