@@ -485,14 +485,6 @@ second = simulation.run_cells(
 powers = second[second["estimator"] == "dr"]
 
 # %%
-chapter.figure(
-    figures.plot_power(powers),
-    "power",
-    alt="Rates of rejection rise with the shift of the boundary, faster with more points.",
-    caption=(
-        "Rate of rejections by shift and number of points, with exact 95% intervals; dashed: 5%."
-    ),
-)
 power = powers.pivot(index="shift", columns="n", values="power")
 three = dict.fromkeys(power.columns, ".3f")
 chapter.table(power, "power", "Rate of rejections, by number of points", three)
@@ -506,6 +498,9 @@ chapter.table(
     dict.fromkeys(misses.columns, ".3f"),
     aside=True,
 )
+chapter.drawn(figures.draw_power)
+
+# %%
 still = powers[powers["shift"] == 0]
 moved = power[(power.index > 0) & (power.iloc[:, 0] < 0.9)]
 tests = int(still["repetitions"].sum())

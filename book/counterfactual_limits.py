@@ -16,8 +16,8 @@
 # ```{result} misses
 # ```
 #
-# Each row is a way to go wrong. Reported propensities (squares) mend three of these. They mend
-# neither leaked test data nor a threshold below which nothing is answered.
+# Each row is a way to go wrong. Reported propensities (squares) help in three of these. They help
+# neither against leaked test data nor where a threshold decides what is answered.
 #
 # ## What holds, and what does not
 #

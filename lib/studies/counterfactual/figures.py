@@ -143,20 +143,42 @@ def _limits(counts: pd.Series, repetitions: pd.Series) -> np.ndarray:
     return np.transpose([share_interval(*pair) for pair in pairs])
 
 
-def plot_power(results: pd.DataFrame) -> Figure:
-    """Rejection rates of experiment 2 by shift, one line a sample size."""
-    figure, ax = new_figure(height=3.2)
-    for k, (n, rows) in enumerate(results.groupby("n")):
-        rows = rows.sort_values("shift")
-        colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
-        low, high = _limits(rows["rejected"], rows["repetitions"])
-        ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
-        ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
-    ax.axhline(_ALPHA, color="black", ls="--", lw=1)
-    ax.set_xlabel(r"shift $\mu$ of B's boundary")
-    ax.set_ylabel("fraction of rejections")
-    figure.legend(loc="outside upper center", ncols=3, title="points")
-    return figure
+@draws("counterfactual", "power")
+def draw_power(run: Run) -> Drawn:
+    """Draw experiment 2 by shift: rejections and misses, one line a number of points."""
+    figure, axes = panels(2, 2.2)
+    repetitions, words = run.parameters["power_repetitions"], {}
+    for ax, name in zip(axes, ("power", "power_misses"), strict=True):
+        table = run.tables[name].set_index("shift")
+        for k, (n, rates) in enumerate(table.items()):
+            color = COLOURS[k % len(COLOURS)]
+            low, high = _limits((rates * repetitions).round(), rates * 0 + repetitions)
+            ax.fill_between(table.index, 100 * low, 100 * high, color=color, alpha=0.15, lw=0)
+            ax.plot(table.index, 100 * rates, color=color, marker=MARKERS[k % len(MARKERS)], ms=4)
+            words[f"{int(n):,}"] = color
+        ax.axhline(100 * _ALPHA, color="black", ls="--", lw=1)
+        ax.set_ylim(bottom=0)
+    axes[0].set_ylabel("rejections (%)")
+    axes[1].set_ylabel("misses (%)")
+    axes[1].set_xlabel("shift of B's boundary")
+    words_above(axes[0], {"points:": "black"} | words)
+    head_rows(figure, power_headline(run.tables["power_misses"]))
+    return Drawn(
+        figure,
+        "Rejections rise with the shift, faster with more points; misses are most at one shift.",
+        "Tests that reject and intervals that miss the population's difference, by shift and "
+        f"number of points: {repetitions:,} repetitions, with exact 95% intervals; dashed: 5%.",
+    )
+
+
+def power_headline(misses: pd.DataFrame) -> str:
+    """At which shift intervals miss most, and how often."""
+    rates = misses.set_index("shift")
+    worst = rates.max(axis=1).idxmax()
+    return (
+        "More points find smaller shifts, but at a shift\n"
+        f"of {worst:g} up to {percent(rates.loc[worst].max())} of the intervals miss"
+    )
 
 
 def plot_positivity(results: pd.DataFrame) -> Figure:
@@ -214,14 +236,17 @@ def draw_misses(run: Run) -> Drawn:
     ax.axvline(100 * _ALPHA, color="black", ls="--", lw=1)
     beside = {"textcoords": "offset points", "va": "center", "fontsize": 9}
     beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the dashes
-    for y, (_, missed, mended) in enumerate(rows):
+    for y, (_, missed, with_known) in enumerate(rows):
         share, ends = 100 * missed[0] / missed[1], 100 * np.array(share_interval(*missed))
         _interval(ax, -y, share, tuple(ends), COLOURS[1], "o")
         at, place = (ends[1], (5, 0)) if share < 90 else (ends[0], (-6, 0))
         place = {"xytext": place, "ha": "left" if share < 90 else "right"} | beside
         ax.annotate(f"{share:.0f}", (at, -y), color=COLOURS[1], **place)
-        if mended:
-            share, ends = 100 * mended[0] / mended[1], 100 * np.array(share_interval(*mended))
+        if with_known:
+            share, ends = (
+                100 * with_known[0] / with_known[1],
+                100 * np.array(share_interval(*with_known)),
+            )
             _interval(ax, -y, share, tuple(ends), COLOURS[2], "D")
             place = {"xytext": (-6, 0), "ha": "right"} | beside
             ax.annotate(f"{share:.0f}", (ends[0], -y), color=COLOURS[2], **place)
@@ -282,10 +307,10 @@ def _ways_to_miss(run: Run) -> list[tuple[str, _Counted, _Counted | None]]:
 
 def misses_headline(leaked: str, after: _Counted, fitted: _Counted, known: _Counted) -> str:
     """How often intervals miss after a leak, and on digits with fitted and known propensities."""
-    missed, usual, mended = (percent(count / of) for count, of in (after, fitted, known))
+    missed, usual, told = (percent(count / of) for count, of in (after, fitted, known))
     return (
         f"{leaked[0].upper()}{leaked[1:]}: {missed} of intervals miss.\n"
-        f"Digits: {usual}, or {mended} if propensities are known"
+        f"Digits: {usual}, or {told} if propensities are known"
     )
 
 
