@@ -537,6 +537,8 @@ accuracies = chapter.check_cells(
 pate_rows = trained[trained["mechanism"] == "PATE"]
 chapter.values(own=own, n_teachers=n_teachers, pate_canaries=int(pate_rows["canaries"].iloc[0]))
 chapter.values(volatile=True, **mechanisms.quoted(trained, results))
+linear = mechanisms.linear_on_answers(settings)
+chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 
 # %% [markdown]
 # ```{margin}
@@ -567,11 +569,11 @@ chapter.values(volatile=True, **mechanisms.quoted(trained, results))
 # {value}`canaries.projected_last_accuracy:.3f` and {value}`canaries.response_last_accuracy:.3f`.
 #
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
-# teachers {value}`canaries.ensemble:.3f`. *By its votes* it costs
+# teachers {value}`canaries.ensemble:.3f`. Logistic regression on the same answers reaches
+# {value}`canaries.linear_accuracy:.3f`. *By its votes* PATE costs
 # $\epsilon = $ {value}`canaries.pate_claimed:.2f`; before anything was asked,
 # {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
-# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI). In
-# the recorded run the student's training is short.
+# {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI).
 
 # %%
 watched = [("none", 0), ("ALIBI", 0), ("ALIBI", len(alibi_epsilons) - 1)]

@@ -66,6 +66,7 @@ families: list[str] = [
 ]  # {plain, MCDO, SAT, DG, DE, SN, no entropy, DE adversarial} ways of training, plain among them
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
+validation: int = 0  # [0, 20000] points to choose rates on; 0: a tenth, at most 3000
 keep: list[float] = [0.5, 0.25, 0.1, 0.01]  # (0, 1] sampling probabilities of class 0
 rare_seeds: int = 2  # [1, 50] training runs of each with a rare class, at most n_seeds
 device: str = "cpu"  # {cpu, cuda} where models are trained
@@ -193,7 +194,7 @@ chapter.values(
 # %%
 settings = {}
 for model in models:
-    shape = {"hidden": hidden, "activation": activation}
+    shape = {"hidden": hidden, "activation": activation, "validation": validation}
     data, network = experiments.all_points(used, model, **shape, seed=seed)
     training = TrainingConfig(
         network,

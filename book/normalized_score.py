@@ -67,6 +67,7 @@ families: list[str] = [
 ]  # {plain, MCDO, SAT, DG, DE, SN, no entropy, DE adversarial} ways of training, plain among them
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
+validation: int = 0  # [0, 20000] points to choose rates on; 0: a tenth, at most 3000
 full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
@@ -192,7 +193,8 @@ chapter.values(
 # %%
 settings = {}
 for model in models:
-    data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+    shape = {"hidden": hidden, "activation": activation, "validation": validation}
+    data, network = all_points(used, model, **shape, seed=seed)
     training = TrainingConfig(
         network,
         steps=updates(epochs, steps, batch_size, data.train),

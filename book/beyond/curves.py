@@ -14,8 +14,8 @@
 # ```{result} curves
 # ```
 #
-# The proof keeps all attacks out of the gray. A colored curve *significantly* inside it would
-# refute the proof, the training or the audit.
+# The proof keeps all attacks out of the gray. A blue curve *significantly* inside it would refute
+# the proof, the training or the audit.
 #
 # ## What holds, and what does not
 #
@@ -92,6 +92,7 @@ from lib.privacy import PrivacyLedger, RandomizedResponse, SampledGaussian, trad
 from lib.runs import stored_table
 from lib.studies.audit.sanity import SanityCheck
 from lib.studies.audit.system import AuditSettings, audited_problem, by_budget
+from lib.studies.beyond import curve_figures
 from lib.studies.beyond import trade_offs as studies
 from lib.studies.default_problem import (
     at_hand,
@@ -220,18 +221,19 @@ others += studies.noisy_labels(
 every = studies.together([*channels, *others, studies.votes(*pate, delta)], level)
 
 # %%
+fpr, first = 0.1, [audited[0], hard, labelled]
+said = curve_figures.reached_headline(first, fpr)
 chapter.figure(
-    studies.plot_curves([audited[0], hard, labelled], delta),
+    curve_figures.plot_reached(first, fpr),
     "curves",
-    alt="Three plots of curves: attacks far above, near to and upon the proven curve.",
+    alt=f"Members found against false alarms, a plot each. {said}.",
     caption=(
-        "Error rates of attacks, and what is proven: in the gray no attack can be, but by chance. "
-        "Dashed: the closest Gaussian below. Top to bottom: examples, the hard case, labels."
+        "Members found (1 - FNR) and non-members accused (FPR) by the best attack of each. In the "
+        f"gray no attack can be, but by chance. Dots and numbers: at {fpr:.0%} false alarms."
     ),
 )
 
 # %%
-fpr = 0.1
 reached = studies.curve_table(channels, delta, fpr)
 chapter.table(
     reached[["training", "epsilon", "mu", "attack", "TPR, proven", "TPR", "TPR, low", "margin"]],

@@ -16,8 +16,8 @@
 # ```{result} ladder
 # ```
 #
-# Each row is an attack on a record or a label. *One run* is the audit from inside; *broken* is the
-# same with most of the noise missing.
+# Each row is an attack on a record or a label. From inside one run, an audit shows more the more
+# one assumes. The controls lack noise: they tell whether an audit would have noticed.
 #
 # ## What each lens says
 #
@@ -345,15 +345,6 @@ chapter.values(
 
 # %%
 populations = suitability(models, margin, alpha)
-chapter.figure(
-    figures.plot_populations(populations, margin),
-    "populations",
-    alt="A row per population: its drop in accuracy, with an interval, and the estimated one.",
-    caption=(
-        "Drop in accuracy on these images, with its 95% interval; color and marker: what "
-        "the filter said. Gray strokes: the drop that it estimated. Dashed: the margin."
-    ),
-)
 
 # %%
 chapter.table(
@@ -367,6 +358,9 @@ chapter.table(
     },
     csv=populations,
 )
+
+# %%
+chapter.drawn(figures.draw_populations)
 
 # %%
 said, truth = populations["decision"] == "SUITABLE", populations["truth"]
@@ -526,16 +520,7 @@ chapter.table(
 )
 
 # %%
-chapter.figure(
-    figures.plot_ladder(record, inside, broken, labels),
-    "ladder",
-    alt="On one axis for epsilon: what each attack shows, could show at most, and what is proven.",
-    caption=(
-        "Epsilon: what attacks show, what they would have shown with the same coins and no error, "
-        "and what is proven. Arrows point beyond the axis. In the middle, one training run from "
-        f"inside, and one with {noise_factor:g} times the noise."
-    ),
-)
+chapter.drawn(figures.draw_ladder)
 
 # %%
 chapter.values(

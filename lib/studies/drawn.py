@@ -71,7 +71,4 @@ def figures() -> dict[tuple[str, str], Draw]:
 
 def read_tables(texts: Mapping[str, str]) -> dict[str, pd.DataFrame]:
     """Tables from their CSV, to the last digit."""
-    return {
-        name: pd.read_csv(io.StringIO(text), float_precision="round_trip")
-        for name, text in texts.items()
-    }
+    return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}

@@ -9,8 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from lib.plot import COLOURS, new_figure, panels
+from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
+from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, percent
+from lib.studies.suitability.opening import TITLES
+from lib.studies.suitability.peers import PEERS
 
 _STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
@@ -188,18 +191,93 @@ def plot_cheats(
     return figure
 
 
-def plot_methods(scores: pd.DataFrame) -> Figure:
-    """Draw methods from the bottom up: ``accuracy`` and ``roc_auc``, filled if ``filter``."""
-    figure, axes = new_figure(2, 1, height=0.7 + 0.22 * len(scores))
-    panels = {"accuracy": "right decisions (%)", "roc_auc": "ROC AUC (%)"}
-    for ax, (column, label) in zip(axes, panels.items(), strict=True):
-        for row, (value, own) in enumerate(zip(scores[column], scores["filter"], strict=True)):
-            face = COLOURS[0] if own else "white"
-            ax.plot(100 * value, row, "o", color=COLOURS[0], markerfacecolor=face)
-        ax.set_yticks(range(len(scores)), scores.index)
-        ax.set_ylim(-0.6, len(scores) - 0.4)
-        ax.set_xlabel(label)
-    return figure
+#: What readers call the methods that are compared, and which labels of test data they use.
+_METHODS = {
+    "paper": "the paper's filter",
+    "paper, more labels": "filter, more labels",
+    "known reference": "filter, known reference",
+    "all labels": "filter, all labels",
+} | {**PEERS, "ac": "average confidence"}
+_TEST_LABELS = ("known reference", "all labels")
+
+
+def methods_table(run: Run) -> pd.DataFrame:
+    """``accuracy``, ``roc_auc`` and whose it is, a row a method, those that rank best last.
+
+    Means over models of the main data set out of distribution, all decided by the same test, from
+    the tables ``peers`` and ``stronger`` of the page; but the median over shuffles, where there is
+    one. Column ``of``: others, paper or labels.
+    """
+    peers, filters = run.tables["peers"], run.tables["stronger"]
+    main, columns = peers["dataset"].iloc[0], ["accuracy", "roc_auc"]
+    peers, filters = (t[(t["dataset"] == main) & (t["kind"] == "OOD")] for t in (peers, filters))
+    others = peers[peers["rule"] == "test"].set_index("peer")[columns]
+    others = others.drop(index=["filter", "doc"]).assign(of="others")  # DoC decides as AC does
+    ours = filters.groupby("filter", sort=False)[columns].mean().assign(of="paper")
+    ours.loc["all labels", "roc_auc"] = run.values["shuffles_median"]
+    ours.loc[ours.index.isin(_TEST_LABELS), "of"] = "labels"
+    both = pd.concat([others, ours]).rename(index=_METHODS)
+    return both.sort_values("roc_auc", kind="stable", na_position="first")
+
+
+def methods_headline(table: pd.DataFrame) -> str:
+    """Which method without the test data's labels is best, and what these labels improve."""
+    labels, who, gains = table["of"] == "labels", [], []
+    for column in ("roc_auc", "accuracy"):
+        scores = table[column].fillna(0).round(4)  # as far as the figure shows them
+        best = scores[~labels].max()
+        names = table.index[~labels & (scores == best)]
+        who.append(names[0] if len(names) == 1 else "several")
+        gains.append(bool(scores[labels].max() > best))
+    ranks, decides = (
+        f"{name} {verb}{'s' * (name != 'several')}"
+        for name, verb in zip(who, ("rank", "decide"), strict=True)
+    )
+    alone = who[0] == who[1] != "several"
+    said = f"{ranks} and decides best" if alone else f"{ranks} best, {decides} best"
+    words = {(True, True): "both", (True, False): "only the ranking"}
+    words |= {(False, True): "only the decisions", (False, False): "neither"}
+    return f"{said[0].upper()}{said[1:]};\nlabels of the test data improve {words[tuple(gains)]}"
+
+
+@draws("suitability_peers", "methods")
+def draw_methods(run: Run) -> Drawn:
+    """Draw right decisions and ROC AUC of each method, a row a method, the best ranking on top."""
+    table, values, level = methods_table(run), run.values, run.parameters["alpha"]
+    figure, axes = new_figure(2, 1, height=0.75 + 0.21 * len(table))
+    side_by_side(figure, axes, 2)
+    colors = {"others": "0.4", "paper": COLOURS[0], "labels": COLOURS[1]}
+    said = f"right decisions at the {100 * level:g}% level", "ranking of the cases (ROC AUC)"
+    top = table.index.get_loc(_METHODS["all labels"])
+    ends = values["shuffles_lowest"], values["shuffles_highest"]
+    for ax, column, label, form in zip(axes, table, said, (".1%", ".3f"), strict=False):
+        paper, wide = table.loc[_METHODS["paper"], column], np.ptp(table[column])
+        ax.axvline(paper, color=COLOURS[0], lw=0.8, zorder=0)
+        for row, (value, of) in enumerate(zip(table[column], table["of"], strict=True)):
+            ax.plot(value, row, MARKERS[0], color=colors[of])
+            left = 0 < paper - value < 0.36 * wide  # where the line would cross the number
+            beside = {"xytext": (-7, 0), "ha": "right"} if left else {"xytext": (7, 0)}
+            beside |= {"textcoords": "offset points", "va": "center_baseline", "fontsize": 9}
+            at = ends[1] if (column, row) == ("roc_auc", top) else value
+            ax.annotate(format(value, form), (at, row), color=colors[of], **beside)
+        ax.set(xlabel=label, ylim=(-0.6, len(table) - 0.4))
+        ax.set_yticks(range(len(table)), table.index)
+        ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        ax.margins(x=0.25)
+    axes[0].xaxis.set_major_formatter(lambda x, _: f"{100 * x:.4g}%")
+    axes[1].hlines(top, *ends, colors["labels"], lw=1)
+    headline, main = methods_headline(table), run.tables["peers"]["dataset"].iloc[0]
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    models, many = run.tables["stronger"]["seed"].nunique(), values["n_shuffles"]
+    over = f", their ROC AUC with all labels the median and the range over {many} shuffles"
+    return Drawn(
+        figure,
+        f"Right decisions and ROC AUC, a row a method. {headline}.",
+        f"{TITLES[main]}, out of distribution: means over {models} "
+        f"model{'s' * (models > 1)}, all by the same test. Gray: other estimators (DoC decides as "
+        "average confidence does). Blue: the paper's filter. Orange: filters that use the test "
+        f"data's labels{over * (many > 1)}.",
+    )
 
 
 def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:

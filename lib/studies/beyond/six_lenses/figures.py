@@ -1,100 +1,217 @@
 """Figures of the chapter."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lib import selective
-from lib.plot import COLOURS, MARKERS, new_figure
-from lib.studies.beyond.six_lenses.lens_audits import LabelEvidence, RecordAudit
+from lib.plot import COLOURS, MARKERS, new_figure, panels
+from lib.studies.beyond.six_lenses.inside import STATEMENTS
+from lib.studies.beyond.six_lenses.lens_audits import HEADLINE
 from lib.studies.beyond.six_lenses.views import DROP, Abstention
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head, percent, words_above
 
 
 def plot_abstention(found: Abstention) -> Figure:
     """Selective accuracy against coverage of both models, and the best possible."""
     figure, ax = new_figure()
-    for colour, (name, curve) in zip(COLOURS, found.curves.items(), strict=False):
-        ax.plot(curve.coverage, curve.accuracy, color=colour, marker="", label=name)
+    words = dict(zip(found.curves, COLOURS, strict=False))
+    for name, curve in found.curves.items():
+        line = {"color": words[name], "marker": ""}
+        ax.plot(curve.coverage, curve.accuracy, **line)
         bound = selective.accuracy_bound(curve.full_accuracy, curve.coverage)
-        ax.plot(curve.coverage, bound, color=colour, marker="", linewidth=1, linestyle=":")
+        ax.plot(curve.coverage, bound, linewidth=1, linestyle=":", **line)
     ax.axhline(found.target, color="0.5", linewidth=1, linestyle="--")
     least = min(curve.accuracy[len(curve.accuracy) // 5 :].min() for curve in found.curves.values())
     ax.set(xlabel="coverage", ylabel="selective accuracy", ylim=(least - 0.01, 1.003))
-    ax.legend(loc="lower left")
+    said = abstention_headline(found.target, found.threshold, found.coverage[0])
+    head(ax, said, words | {". . . best order": "0.4", "- - target": "0.4"})
     return figure
 
 
-def plot_populations(table: pd.DataFrame, margin: float) -> Figure:
-    """Drop in accuracy on the images at hand of each population, and what the filter said."""
-    figure, ax = new_figure(height=0.5 + 0.34 * len(table))
-    places = np.arange(len(table))[::-1]
-    for k, word in enumerate(("SUITABLE", "INCONCLUSIVE")):
+def abstention_headline(target: float, threshold: float, coverage: float) -> str:
+    """How much a model answers that asks for an accuracy, in words."""
+    if np.isinf(threshold):
+        return f"No threshold promises the private model\nto be right {target:.1%} of the time"
+    return f"To be right {target:.1%} of the time\nthe private model answers {percent(coverage)}"
+
+
+def populations_headline(table: pd.DataFrame) -> str:
+    """How many populations the filter accepts, of those whose drop is clear."""
+    accepted, parts = table["decision"] == "SUITABLE", []
+    for truth in ("suitable", "unsuitable"):
+        of = (table["truth"] == truth).to_numpy()
+        parts.append(f"{(accepted & of).sum()} of {of.sum()} clearly {truth}")
+    return f"The filter accepts {parts[0]}\npopulations, {parts[1]} ones"
+
+
+@draws("six_lenses", "populations")
+def draw_populations(run: Run) -> Drawn:
+    """Draw the drop on the images of each population, and what the filter said."""
+    table, margin = run.tables["populations"], run.parameters["margin"]
+    figure, ax = new_figure(height=0.9 + 0.25 * len(table))
+    places, colors = np.arange(len(table))[::-1], dict(zip(_SAID, COLOURS, strict=False))
+    for k, (word, color) in enumerate(colors.items()):
         rows = (table["decision"] == word).to_numpy()
         drop = table.loc[rows, DROP]
         error = np.stack([drop - table.loc[rows, "low"], table.loc[rows, "high"] - drop])
-        ax.errorbar(
-            drop, places[rows], xerr=error, color=COLOURS[k], marker=MARKERS[k], ls="", label=word
-        )
-    ax.scatter(
-        table["estimated drop"], places, color="0.3", marker="|", s=80, label="estimated drop"
-    )
+        look = {"fmt": MARKERS[k], "color": color, "elinewidth": 1}
+        ax.errorbar(drop, places[rows], xerr=error, **look)
+    ax.scatter(table["estimated drop"], places, color="0.3", marker="|", s=80)
     ax.axvline(margin, color="0.5", linewidth=1, linestyle="--")
+    ax.annotate(" margin", (margin, places[0]), color="0.4", fontsize=9, va="center")
     names = [
         f"{row.shift} {row.severity:g}".replace("gaussian_", "") if row.severity else "as they are"
         for row in table.itertuples()
     ]
     ax.set_yticks(places, names)
-    ax.set_xlabel("drop in accuracy")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.24 * 8 / (len(table) + 1)), ncols=1)
-    return figure
+    ax.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.4g}")
+    ax.set_xlabel("drop in accuracy (points)")
+    words_above(ax, colors | {"| estimated drop": "0.3"})
+    headline = populations_headline(table)
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    return Drawn(
+        figure,
+        f"A row per population: its drop in accuracy, and the estimated one. {headline}.",
+        "Drop in accuracy on these images, with 95% intervals; color and marker: what the filter "
+        "said. Clearly: by all of the interval.",
+    )
 
 
-def plot_ladder(
-    record: RecordAudit, inside: pd.DataFrame, broken: pd.DataFrame, labels: LabelEvidence
-) -> Figure:
-    """What attacks show, what they could show at most, and what is proven, on one axis."""
-    rows: list[tuple[str, float, float, float]] = [
-        ("record, from outside", record.lower(), record.ceiling, record.result.proven)
-    ]
-    for table, words in ((inside, "one run"), (broken, "broken")):
-        by_name = table.set_index("statement")[["known", "could show", "proven"]]
-        for statement, rests_on in (
-            ("one_run", "no hypothesis"),
-            ("gaussian", "Gaussian"),
-            ("steps", "form"),
-        ):
-            rows.append((f"{words}, {rests_on}", *map(float, by_name.loc[statement])))
-    rows += [
-        ("label", labels.lower(), labels.ceiling, labels.private.claimed),
-        ("label, no privacy", labels.lower("plain"), labels.ceiling, np.nan),
-    ]
-    figure, ax = new_figure(height=0.9 + 0.27 * len(rows))
-    places, most = np.arange(len(rows))[::-1], 1.3 * max(row[3] for row in rows[:-1])
-    for k, name in enumerate(("shown", "shown at most", "proven"), start=1):
-        look = {"color": COLOURS[k - 1], "ls": "", "zorder": 6 - k}  # what is shown is on top
-        values = np.array([row[k] for row in rows])
-        on, beyond = values <= most, np.isfinite(values) & (values > most)
-        ax.plot(values[on], places[on], marker=MARKERS[k - 1], label=name, **look)
-        edge = np.full(beyond.sum(), most * (1 - 0.03 * (k - 1)))
-        ax.plot(edge, places[beyond], marker=">", **look)
-    ax.set_yticks(places, [row[0] for row in rows])
-    ax.set(xlabel="epsilon", xlim=(-0.03 * most, 1.03 * most), ylim=(-0.5, len(rows) - 0.5))
-    figure.legend(loc="outside lower center", ncols=3, columnspacing=1)
-    return figure
+_SAID = ("SUITABLE", "INCONCLUSIVE")
+
+
+#: What readers call the attacks from inside one run, by what their statements rest on.
+_RUNGS = dict(
+    zip(
+        STATEMENTS.values(),
+        ("inside, no hypothesis", "inside, if Gaussian", "and independent", "inside, known form"),
+        strict=True,
+    )
+)
+
+
+def ladder(run: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What attacks show, could show and what is proven: of the training, and of the controls.
+
+    Index: the attack.  Columns ``shown``, ``most`` and ``proven``.
+    """
+    outside = run.tables["audit"].set_index("attack").loc[HEADLINE, ["at least", "claimed"]]
+    labels, inside = run.tables["labels"].set_index("training"), run.tables["inside"]
+    both = []
+    for noise, training in (("as claimed", "private"), ("broken", "plain")):
+        rows = inside[(inside["noise"] == "as claimed") == (noise == "as claimed")]
+        rungs = rows.set_index("rests on")[["known", "could show", "proven"]].rename(index=_RUNGS)
+        label = labels.loc[training, ["at least", "ceiling", "claimed"]].replace(np.inf, np.nan)
+        record = outside["at least"], run.values["ceiling"], outside["claimed"]
+        if noise == "broken":  # no such training was attacked from outside
+            record = (np.nan,) * 3
+        attacks = {"from outside": record, "on labels": label.to_numpy()}
+        above = pd.DataFrame(attacks, index=rungs.columns).T.astype(float)
+        table = pd.concat([above[:1], rungs, above[1:]])
+        both.append(table.set_axis(["shown", "most", "proven"], axis=1))
+    return both[0], both[1]
+
+
+def ladder_headline(outside: float, inside: float, proven: float) -> str:
+    """How much of the proven epsilon attacks show from outside, and from inside one run."""
+    if (most := max(outside, inside)) > proven:
+        beyond = f"more than the {proven:.1f} proven: a fault, or chance"
+        return f"An attack shows an epsilon of {most:.1f},\n{beyond}"
+    more = "" if inside > outside else "no more, "
+    return (
+        f"Of epsilon {proven:.1f}, attacks from outside show {outside:.1f},\n"
+        f"one run from inside {more}{inside:.1f}"
+    )
+
+
+@draws("six_lenses", "ladder")
+def draw_ladder(run: Run) -> Drawn:
+    """Draw what attacks show, what they could show and what is proven; beside it, the controls."""
+    tables, factor = ladder(run), run.parameters["noise_factor"]
+    rows = len(tables[0])
+    figure, axes = panels(2, 0.9 + 0.23 * rows)
+    most = 1.15 * tables[0]["proven"].max()
+    titles = "as trained", f"controls: {100 * factor:g}% of the noise"
+    for ax, table, title in zip(axes, tables, titles, strict=True):
+        for place, row in enumerate(table[::-1].itertuples()):
+            _rung(ax, place, row, most)
+        ax.set_yticks(range(rows), table.index[::-1])
+        ax.set(xlim=(-0.03 * most, most), ylim=(-0.5, rows + 0.5), xlabel="epsilon")
+        ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        ax.set_title(title, fontsize=10)
+        ax.grid(visible=False, axis="y")
+    shown, reach, proven = _SHADES
+    first, last = tables[0].iloc[0], tables[0].iloc[-1]
+    axes[0].annotate("shown", (0, rows - 0.2), color=shown, fontsize=9)
+    axes[0].annotate("proven", (first["proven"], rows - 0.2), ha="center", color=proven, fontsize=9)
+    if last["most"] < 0.7 * most:  # where there is room beside the end of the line
+        where = (last["most"], 0), (5, 0)
+        options = {"textcoords": "offset points", "va": "center", "color": reach, "fontsize": 9}
+        axes[0].annotate("at most", *where, **options)
+    held = tables[0].loc["and independent", "shown"]
+    headline = ladder_headline(first["shown"], held, first["proven"])
+    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    return Drawn(
+        figure,
+        f"What each attack shows of epsilon, could show, and what is proven. {headline}.",
+        "Lower bounds on epsilon: those that attacks show (dots), those that they would show with "
+        "no wrong guess (end of the line), and what is proven (bars). Triangles are beyond the "
+        "axis. Each step from inside assumes more. The controls lack noise; the one for labels is "
+        "without privacy.",
+    )
+
+
+_SHADES = COLOURS[0], "0.45", COLOURS[1]  # shown, could show, proven
+
+
+def _rung(ax: Axes, place: int, row: Any, most: float) -> None:
+    """Draw an attack's row: a line as far as it could come, what it showed, and what is proven."""
+    shown, reach, proven = _SHADES
+    if not row.shown >= 0:  # no such attack
+        ax.annotate("not run", (0, place), va="center", color=reach, fontsize=9)
+        return
+    ax.hlines(place, 0, min(row.most, most), reach, lw=1.2)
+    if row.most < most:
+        ax.plot(row.most, place, "|", color=reach, ms=8)
+    ax.vlines(row.proven, place - 0.5, place + 0.5, proven, lw=2)
+    beyond = row.shown > most
+    where = 0.98 * most if beyond else row.shown
+    ax.plot(where, place, ">" if beyond else MARKERS[0], color=shown, zorder=3)
+    left = beyond or 0 < row.proven - row.shown < 0.2 * most
+    beside = {"xytext": (-7, 4), "ha": "right"} if left else {"xytext": (6, 4)}
+    number = f"{row.shown:,.0f}" if beyond else f"{row.shown:.1f}"
+    options = {"textcoords": "offset points", "color": shown, "fontsize": 9}
+    ax.annotate(number, (where, place), **beside, **options)
 
 
 def plot_differences(table: pd.DataFrame) -> Figure:
     """Intervals for the difference of two models over draws of their abstentions."""
     figure, ax = new_figure(height=3.0)
-    order = np.arange(len(table))
-    for k, (prefix, name) in enumerate((("known_", "propensities told"), ("", "fitted"))):
+    order, names = np.arange(len(table)), ("known propensities", "fitted", "as seen")
+    for k, prefix in enumerate(("known_", "")):
         x, look = order + 0.3 * k, {"color": COLOURS[k], "linewidth": 1.2}
         ax.vlines(x, table[f"{prefix}low"], table[f"{prefix}high"], **look)
         # A value may be outside what is possible, and so beside its interval.
-        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", label=name, ms=4, **look)
-    ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="", label="as seen")
+        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", ms=4, **look)
+    ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="")
     ax.axhline(table["oracle"].iloc[0], color="0.3", linewidth=1, linestyle="--")
     ax.set(xlabel="draw of the abstentions", ylabel="private minus plain")
     ax.set_xticks(order[:: max(1, len(order) // 5)])
-    figure.legend(loc="outside lower center", ncols=3, columnspacing=1, handletextpad=0.4)
+    words = dict(zip(names, COLOURS, strict=False)) | {"- - truth": "0.3"}
+    held = int(table["known_covers"].sum()), int(table["covers"].sum())
+    head(ax, differences_headline(*held, len(table)), words)
     return figure
+
+
+def differences_headline(known: int, fitted: int, draws: int) -> str:
+    """In how many draws intervals hold the truth, in words."""
+    first = f"The truth is in {known} of {draws} intervals"
+    if known == fitted:
+        return f"{first},\nwith propensities known or fitted"
+    return f"{first} with known\npropensities, in {fitted} with fitted ones"

@@ -1,0 +1,56 @@
+"""The first figure of the page on curves; apart, as trade_offs.py enters stored runs' keys."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from lib.plot import COLOURS, panels
+from lib.studies.beyond.trade_offs import Channel
+
+_NEAR = 0.9  # of what is proven: so much of it counts as reached
+
+
+def best_attack(channel: Channel, fpr: float) -> str:
+    """The attack that finds most members at a false positive rate."""
+    return max(channel.attacks, key=lambda name: channel.attacks[name].tpr(fpr)[0])
+
+
+def reached_headline(channels: Sequence[Channel], fpr: float) -> str:
+    """Where attacks find nearly all members that the proof allows, and where they fall short."""
+    reach, short = [], []
+    for channel in channels:
+        found = channel.attacks[best_attack(channel, fpr)].tpr(fpr)[0]
+        near = found >= _NEAR * (1 - channel.proven.fnr(fpr))
+        what = channel.name.partition(",")[0]
+        (reach if near else short).append({"hard case": "the hard case"}.get(what, what))
+    near, far = (" and ".join(names) for names in (reach, short))
+    if reach and short:
+        return f"Attacks on {near} reach\nwhat is proven; on {far} they fall short"
+    return f"Attacks on {near or far}\n{'reach' if reach else 'fall short of'} what is proven"
+
+
+def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
+    """Draw members found against false alarms, at most and by the best attack: a plot each."""
+    figure, axes = panels(len(channels), 2.3, sharey=True)
+    # More points where curves are steep.
+    x, (said, found) = np.linspace(0, 1, 301) ** 2, ("0.1", COLOURS[0])
+    for ax, channel in zip(axes, channels, strict=True):
+        proven = 1 - channel.proven.fnr(x)
+        ax.fill_between(x, proven, 1, color="0.9", linewidth=0)
+        ax.plot(x, proven, color=said, marker="", linewidth=1.2)
+        attack = channel.attacks[best_attack(channel, fpr)]
+        ax.plot(x, attack.tpr(x)[0], color=found, marker="")
+        most, reached = 1 - float(channel.proven.fnr(fpr)), attack.tpr(fpr)[0]
+        ax.plot(fpr, most, "o", color=said, markersize=4.5)
+        ax.plot(fpr, reached, "o", color=found)
+        words = {f"proven: {most:.0%} at most": said, f"attack: {reached:.0%}": found}
+        for height, (word, color) in zip((0.17, 0.05), words.items(), strict=True):
+            ax.text(0.98, height, word, ha="right", color=color, fontsize=9)
+        ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        ax.set(xlabel="non-members accused", ylabel="members found")
+        what = channel.name.partition(",")[0]
+        ax.set_title(f"{what}, epsilon {channel.claimed:.2g}", fontsize=10)
+    axes[0].text(0.03, 0.97, "ruled out", va="top", color="0.4", fontsize=9)
+    figure.suptitle(reached_headline(channels, fpr), x=0.01, ha="left", fontsize=10)
+    return figure
