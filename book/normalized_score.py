@@ -406,23 +406,15 @@ chapter.values(
 
 # %%
 stopped = studies.early_stopping(trained)
-chapter.figure(
-    figures.plot_early_stopping(stopped),
-    "early_stopping",
-    alt="Pairs of bars per budget: the epsilon aimed at, and the smaller one spent when aligned.",
-    caption=(
-        "Budgets, and what models have spent when they first are as accurate as the most private "
-        "one in the end."
-    ),
-)
-
-# %%
 chapter.table(
     stopped,
     "early_stopping",
     "Accuracy-aligned models",
     {"aligned accuracy": ".3f", "spent": ".3f", "share": ".0%"},
 )
+
+# %%
+chapter.drawn(figures.draw_early_stopping)
 
 # %%
 stops = [by_seed.spent_shares(each) for each in studied]
@@ -546,17 +538,6 @@ chapter.table(
 
 # %%
 needed = studies.needed_points(trained)
-chapter.figure(
-    figures.plot_needed_points(needed, len(trained.labels)),
-    "needed",
-    alt="Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
-    caption=(
-        "Evaluation points needed to tell a method from the softmax response with 80% power at the "
-        "5% level, at the mean difference found; dotted: the points at hand."
-    ),
-)
-
-# %%
 chapter.table(
     needed,
     "needed",
@@ -566,6 +547,9 @@ chapter.table(
 rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
 rest = needed if rest.empty else rest  # a run may have none of these
 chapter.values(at_hand=len(trained.labels), comparisons=len(needed))
+
+# %%
+chapter.drawn(figures.draw_needed)
 
 # %%
 chapter.values(

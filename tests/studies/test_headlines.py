@@ -187,6 +187,27 @@ def test_what_becomes_of_the_order(relative, words):
     assert title.endswith("of a random order's at $\\epsilon = 1$")
 
 
+def test_how_many_comparisons_need_more_points():
+    rows = [(m, e, n) for e in (math.inf, 1.0) for m, n in (("DE", 900), ("SCTD", math.inf))]
+    table = pd.DataFrame(rows, columns=["method", "epsilon", "points"])
+    drawn = interplay.draw_needed(Run({"needed": table}, {"at_hand": 2000}, {})).figure
+    lines = [line.get_ydata().tolist() for line in drawn.axes[0].lines]
+    assert lines[0] == [900, 900]
+    assert np.isnan(lines[1]).all()
+    title, beside = said(drawn)
+    assert title == "2 of 4 comparisons with SR need\nmore than the 2,000 points at hand"
+    assert beside == ["DE", "SCTD", "gray: more than at hand"]
+
+
+def test_what_models_have_spent_that_are_stopped_early():
+    table = pd.DataFrame({"epsilon": [7.0, 1.0], "spent": [4.97, 1.0]})
+    drawn = interplay.draw_early_stopping(Run({"early_stopping": table}, {}, {})).figure
+    assert [bar.get_height() for bar in drawn.axes[0].patches] == [7, 1, 4.97, 1]
+    title, beside = said(drawn)
+    assert title.endswith("a model for $\\epsilon$ = 7 has spent 4.97")
+    assert beside[:2] == ["4.97", "1.00"]
+
+
 def test_how_often_p5s_bound_is_too_high():
     names = ["paper", "all three", "bayesian", "one label", "top label, lower"]
     rows = [(e, name, x) for e, x in ((2.0, 0.1), (0.5, 0.731)) for name in names]

@@ -374,31 +374,70 @@ def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
     return figure
 
 
-def plot_early_stopping(table: pd.DataFrame) -> Figure:
+@draws("normalized_score", "early_stopping")
+def draw_early_stopping(run: Run) -> Drawn:
     """Draw the privacy that accuracy-aligned models have spent, beside what they were made for."""
+    table = run.tables["early_stopping"]
     figure, ax = new_figure()
     x = np.arange(len(table))
-    ax.bar(x - 0.2, table["epsilon"], width=0.38, color="0.75", label="aimed at")
-    ax.bar(x + 0.2, table["spent"], width=0.38, color=COLOURS[0], label="spent when aligned")
+    ax.bar(x - 0.2, table["epsilon"], width=0.38, color="0.75")
+    ax.bar(x + 0.2, table["spent"], width=0.38, color=COLOURS[0])
+    for at, spent in zip(x + 0.2, table["spent"], strict=True):
+        ax.annotate(f"{spent:.2f}", (at, spent), (0, 3), ha="center", textcoords="offset points")
     _epsilon_ticks(ax, table["epsilon"])
     ax.set_ylabel(r"$\epsilon$")
-    ax.legend()
-    return figure
+    head(ax, stopping_headline(table), {"meant for": "0.55", "spent when stopped": COLOURS[0]})
+    return Drawn(
+        figure,
+        "Pairs of bars per budget: the epsilon aimed at, and the one spent when aligned.",
+        "Budgets, and what models have spent when they first are as accurate as the most private "
+        "one in the end.",
+    )
 
 
-def plot_needed_points(table: pd.DataFrame, at_hand: int) -> Figure:
+def stopping_headline(table: pd.DataFrame) -> str:
+    """What the model of the largest budget has spent when it is stopped, in words."""
+    aimed, spent = table.loc[table["epsilon"].idxmax(), ["epsilon", "spent"]]
+    said = (
+        f"Stopped when it is as accurate as the most\nprivate, a model for $\\epsilon$ = {aimed:g}"
+    )
+    return f"{said} has spent {spent:.2g}"
+
+
+def needed_headline(table: pd.DataFrame, at_hand: int) -> str:
+    """How many comparisons with SR need more points than there are, in words."""
+    short = int((table["points"] > at_hand).sum())
+    said = f"{short} of {len(table)} comparisons with SR need"
+    return f"{said}\nmore than the {at_hand:,} points at hand"
+
+
+@draws("normalized_score", "needed")
+def draw_needed(run: Run) -> Drawn:
     """Draw how many evaluation points tell each method from SR, by budget."""
+    table, at_hand = run.tables["needed"], run.values["at_hand"]
+    budgets = sorted(table["epsilon"].unique(), reverse=True)
     figure, ax = new_figure(height=3.2)
-    for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
-        colour, _ = _METHODS.get(method, (COLOURS[i % 7], "-"))
-        x = np.arange(len(rows))
-        ax.plot(x, rows["points"], color=colour, marker=MARKERS[i % 7], label=method)
-    ax.axhline(at_hand, color="0.4", linestyle=":", marker="", label="points at hand")
+    for method, rows in table.groupby("method", sort=False):
+        points = rows.set_index("epsilon")["points"].loc[budgets].replace(np.inf, np.nan)
+        ax.plot(points.to_numpy(), lw=1.2, **_look(method))
     ax.set_yscale("log")
-    _epsilon_ticks(ax, table["epsilon"].unique())
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, at_hand / 2), max(high, 2 * at_hand))
+    ax.axhspan(at_hand, ax.get_ylim()[1], color="0.93", lw=0)
+    ax.annotate(
+        "more than there are", (0.98, 0.93), xycoords="axes fraction", ha="right", color="0.4"
+    )
+    ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
+    ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     ax.set_ylabel("evaluation points needed")
-    _legend_below(ax, 0.12)
-    return figure
+    words = _method_words([table]) | {"gray: more than at hand": "0.5"}
+    head(ax, needed_headline(table, at_hand), words)
+    return Drawn(
+        figure,
+        "Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
+        "Evaluation points needed to tell a method from the softmax response with 80% power at the "
+        "5% level, at the mean difference found; gray: more than the points at hand.",
+    )
 
 
 def _epsilon_ticks(ax: Axes, epsilons: Sequence[float]) -> None:
