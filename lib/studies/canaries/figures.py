@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.canaries.published import LEVELS
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, percent
+from lib.studies.headed import head, head_rows, percent, words_above
 
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 _STYLE = {
@@ -73,7 +73,8 @@ def draw_careful(run: Run) -> Drawn:
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
     axes[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
-    head(axes[0], careful_headline(table), {word: colour for word, colour, _ in shown.values()})
+    head_rows(figure, careful_headline(table))
+    words_above(axes[0], {word: colour for word, colour, _ in shown.values()}, -70)
     return Drawn(
         figure,
         "Three or four lower bounds per training, a plot per data set.",
