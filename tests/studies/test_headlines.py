@@ -142,6 +142,7 @@ def kept(dataset, coverage, methods=("SR", "DE")):
     ],
 )
 def test_how_many_answers_privacy_leaves(coverage, words):
+    said(interplay.draw_left(kept("digits", coverage)).figure)  # whose name is the longest
     title, beside = said(interplay.draw_left(kept("cifar10", coverage)).figure)
     assert all(part in title for part in words.split("|"))
     assert {"SR", "DE"} < set(beside)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -101,7 +102,7 @@ def of_each_data(run: Run) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for each in (run, *run.recorded):
         if each.parameters["epsilons"] == run.parameters["epsilons"]:  # plots share their axis
-            name = title(each.parameters["dataset"]).partition(" (")[0]
+            name = re.split(r" \(|, ", title(each.parameters["dataset"]))[0]
             found.setdefault(name, each._replace(reported=run.reported))
     return found
 
