@@ -57,15 +57,17 @@ def test_run_all_keeps_the_order_and_runs_only_what_is_missing(tmp_path, store, 
     assert executions(tmp_path, 9) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("cores", "here"), [("1", True), ("2", False), ("no", False)])
-def test_a_process_with_one_core_starts_no_other(tmp_path, store, monkeypatch, cores, here):
+def test_a_process_with_one_core_starts_no_other(
+    tmp_path, store, monkeypatch, workers_asked, cores, here
+):
     monkeypatch.setattr(provenance, "usable_cores", lambda: 2)
     monkeypatch.setenv("COMPANION_THREADS", cores)
-    found = run_all([walk(tmp_path, seed=seed) for seed in range(2)], store=store)
-    assert {run.metrics["pid"] == os.getpid() for run in found} == {here}
-    named = run_all([walk(tmp_path, seed=s) for s in (2, 3)], store=store, max_workers=1)
-    assert os.getpid() not in {run.metrics["pid"] for run in named}
+    run_all([walk(tmp_path, seed=seed) for seed in range(2)], store=store)
+    assert workers_asked == ([] if here else [(2, None)])
+    run_all([walk(tmp_path, seed=s) for s in (2, 3)], store=store, max_workers=1)
+    assert workers_asked[-1] == (2, 1)
+    assert [executions(tmp_path, seed) for seed in range(4)] == [1] * 4
 
 
 @pytest.mark.slow
