@@ -13,11 +13,11 @@
 # much contamination a decision can tolerate ({py:obj}`~lib.counterfactual.contamination_bounds`).
 # [More](#what-to-do).
 #
-# ```{result} leak
+# ```{result} misses
 # ```
 #
-# Here a service abstains where it was wrong on data that it has seen. The more of the evaluation
-# data leaked, the further the estimate is above the truth, until every interval misses.
+# Each row is a way to go wrong. Reported propensities (squares) help in three of these. They help
+# neither against leaked test data nor where a threshold decides what is answered.
 #
 # ## What holds, and what does not
 #
@@ -601,6 +601,9 @@ chapter.values(
     digits_three_known=digits.loc["III", "missed, known"],
     digits_three_error=digits.loc["III", "mean error"],
 )
+
+# %%
+chapter.drawn(figures.draw_misses)
 
 # %% [markdown]
 # Of {value}`counterfactual_limits.digits_draws` intervals on the digits, with linear learners, this

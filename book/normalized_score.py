@@ -7,7 +7,7 @@
 # **Answer.** The one with the smaller score, says P1: how far it stays below the best that its
 # accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
 # {value}`normalized_score.growing:.0%` of the steps). But it is the known {term}`E-AURC`, and
-# accuracy is still a part of it.
+# accuracy is still a part of it. Without that part it mostly rises, too.
 #
 # **Do this.**
 # - Divide the score by that of a random order ({py:obj}`lib.selective.random_order_score`).
@@ -15,8 +15,11 @@
 #   enough ({py:obj}`lib.selective.points_needed`).
 # - Do not stop models early to make them equally accurate: they have then spent another budget.
 #
-# ```{result} scores
+# ```{result} order
 # ```
+#
+# Each score is divided by that of a random order at the same accuracy. Where a line rises to the
+# right, privacy costs order, not only accuracy. Most lines do.
 #
 # ## What holds, and what does not
 #
@@ -32,8 +35,8 @@
 # - *Caution.* The score is {term}`E-AURC`, known since 2019: by proof, and on every model here.
 # - *Caution.* Part of the score is still accuracy, so scores at different accuracies do not
 #   compare. A random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9. At
-#   0.6 it scores {value}`normalized_score.random_60:.3f`. [The next figure](#order-or-accuracy)
-#   takes that out.
+#   0.6 it scores {value}`normalized_score.random_60:.3f`. The figure takes
+#   [that part out](#order-or-accuracy).
 # - *Caution.* Test sets are small for this. Of {value}`normalized_score.comparisons` comparisons
 #   with the softmax response {value}`normalized_score.not_enough` need more points than there are.
 
@@ -64,6 +67,7 @@ families: list[str] = [
 ]  # {plain, MCDO, SAT, DG, DE, SN, no entropy, DE adversarial} ways of training, plain among them
 hidden: int = 16  # [1, 10000] hidden units of the MLP
 activation: str = "tanh"  # {tanh, relu} of the MLP
+validation: int = 0  # [0, 20000] points to choose rates on; 0: a tenth, at most 3000
 full_accuracies: list[float] = [0.5, 0.6, 0.7, 0.8, 0.9]  # (0, 1) of the bound experiment
 device: str = "cpu"  # {cpu, cuda} where models are trained
 seed: int = 0  # [0, 1000000] how the data are divided
@@ -78,9 +82,7 @@ import pandas as pd
 
 from lib import selective
 from lib.book import evidence
-from lib.book.records import read_records
-from lib.book.session import book_folder
-from lib.studies.default_problem import at_hand, data_note, noise_source, title, updates
+from lib.studies.default_problem import at_hand, data_note, noise_source, updates
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.experiments import ExperimentSettings, all_points, run_experiments
@@ -93,38 +95,6 @@ chapter.note(
     + " The trained models are those of the chapter on the interplay of privacy and abstention, "
     "with the same parameters."
 )
-
-# %% [markdown]
-# ## Order or accuracy?
-#
-# A random order scores more on a less accurate model. So divide each score by that of a random
-# order at the same accuracy ({py:obj}`lib.selective.random_order_score`): 0 is a perfect order, 1
-# one that knows nothing, whatever the accuracy. Where lines rise to the right, privacy costs order.
-# Most do; the caption has SR's ends.
-#
-# Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
-# after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
-# counts). And at the largest budget on Fashion-MNIST the softmax response has a bad rate:
-# validation points chose the largest that was tried. Test points prefer half of it, with which it
-# is as good as {term}`MCDO`.
-
-# %%
-records = read_records(book_folder(chapter.name), chapter.name).values()
-found = [(title(run["used"]["dataset"]), studies.recorded_order(run), run) for run in records]
-orders = {name: table for name, table, _ in found if len(table)}
-tried = by_seed.tried({name: run for name, table, run in found if len(table)})
-if orders:
-    chapter.figure(
-        figures.plot_order(orders),
-        "order",
-        alt="One plot per data set: score over a random order's, by budget, a line a method.",
-        caption=(
-            "Score over that of a random order at the same accuracy, of the recorded runs with "
-            "several seeds; bars are 95% intervals over these, at the mean accuracy. "
-            f"{by_seed.rises(orders)} {tried}"
-        ),
-        theory=True,
-    )
 
 # %% [markdown]
 # ## The idea
@@ -223,7 +193,8 @@ chapter.values(
 # %%
 settings = {}
 for model in models:
-    data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
+    shape = {"hidden": hidden, "activation": activation, "validation": validation}
+    data, network = all_points(used, model, **shape, seed=seed)
     training = TrainingConfig(
         network,
         steps=updates(epochs, steps, batch_size, data.train),
@@ -297,17 +268,6 @@ strictest = min(epsilons)
 
 # %%
 summaries = {model: studies.summary(each) for model, each in by_model.items()}
-chapter.figure(
-    figures.plot_scores(summaries[models[0]]),
-    "scores",
-    alt="Line chart, logarithmic: normalized score of each method by budget, with error bars.",
-    caption=(
-        f"Accuracy-normalized score by budget on {used} ({models[0]}); "
-        + (f"bars are standard deviations over {n_seeds} seeds." * (n_seeds > 1) or "one seed.")
-    ),
-)
-
-# %%
 for model, found in summaries.items():
     chapter.table(
         studies.pivot(found, "score"),
@@ -446,23 +406,15 @@ chapter.values(
 
 # %%
 stopped = studies.early_stopping(trained)
-chapter.figure(
-    figures.plot_early_stopping(stopped),
-    "early_stopping",
-    alt="Pairs of bars per budget: the epsilon aimed at, and the smaller one spent when aligned.",
-    caption=(
-        "Budgets, and what models have spent when they first are as accurate as the most private "
-        "one in the end."
-    ),
-)
-
-# %%
 chapter.table(
     stopped,
     "early_stopping",
     "Accuracy-aligned models",
     {"aligned accuracy": ".3f", "spent": ".3f", "share": ".0%"},
 )
+
+# %%
+chapter.drawn(figures.draw_early_stopping)
 
 # %%
 stops = [by_seed.spent_shares(each) for each in studied]
@@ -535,6 +487,22 @@ chapter.values(
 # equal budgets AURC ranks {value}`normalized_score.aurc_odd` otherwise than the normalized score.
 # AUGRC does so with {value}`normalized_score.augrc_odd`. Both also reward accuracy.
 #
+# ## Order or accuracy?
+#
+# So divide each score by that of a random order at the same accuracy
+# ({py:obj}`lib.selective.random_order_score`): 0% is a perfect order, 100% one that knows nothing,
+# whatever the accuracy.
+
+# %%
+chapter.drawn(figures.draw_order)
+
+# %% [markdown]
+# Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
+# after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
+# counts). And at the largest budget on Fashion-MNIST the softmax response has a bad rate:
+# validation points chose the largest that was tried. Test points prefer half of it, with which it
+# is as good as {term}`MCDO`.
+#
 # ## How many points does it take?
 #
 # P1 gives standard deviations over five training runs, on one test set. That test set is a sample,
@@ -570,17 +538,6 @@ chapter.table(
 
 # %%
 needed = studies.needed_points(trained)
-chapter.figure(
-    figures.plot_needed_points(needed, len(trained.labels)),
-    "needed",
-    alt="Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
-    caption=(
-        "Evaluation points needed to tell a method from the softmax response with 80% power at the "
-        "5% level, at the mean difference found; dotted: the points at hand."
-    ),
-)
-
-# %%
 chapter.table(
     needed,
     "needed",
@@ -590,6 +547,9 @@ chapter.table(
 rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
 rest = needed if rest.empty else rest  # a run may have none of these
 chapter.values(at_hand=len(trained.labels), comparisons=len(needed))
+
+# %%
+chapter.drawn(figures.draw_needed)
 
 # %%
 chapter.values(

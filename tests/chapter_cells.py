@@ -1,8 +1,10 @@
 """What a chapter makes of its parameters before it trains anything: its own cells, executed."""
 
 import ast
+import functools
 from collections.abc import Mapping
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from lib.book.chapters import chapter_files, code_cells, declared_parameters, read_chapter
@@ -13,16 +15,25 @@ ROOT = Path(__file__).parents[1]
 MAKES = ("TrainingConfig(", "Settings(", "rows_of(")  # cells of settings have one of them
 
 
-def names_of(chapter: str, given: Mapping[str, Any], dataset: str) -> dict[str, Any]:
-    """The names that its imports and the cells of its settings define, from given parameters."""
+@functools.cache
+def settings_cells(chapter: str) -> tuple[dict[str, Any], list[CodeType]]:
+    """Its parameters' defaults, its imports and the cells of its settings, compiled."""
     notebook = read_chapter(chapter_files(ROOT / "book")[chapter].read_text("utf-8"))
-    names = {each.name: each.default for each in declared_parameters(notebook)}
-    names |= {**given, "dataset": dataset, "used": dataset}
+    cells = []
     for cell in code_cells(notebook):
         body = ast.parse(cell["source"]).body
         if not any(word in cell["source"] for word in MAKES):
             body = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
-        exec(compile(ast.Module(body, []), chapter, "exec"), names)
+        cells.append(compile(ast.Module(body, []), chapter, "exec"))
+    return {each.name: each.default for each in declared_parameters(notebook)}, cells
+
+
+def names_of(chapter: str, given: Mapping[str, Any], dataset: str) -> dict[str, Any]:
+    """The names that its imports and the cells of its settings define, from given parameters."""
+    defaults, cells = settings_cells(chapter)
+    names = {**defaults, **given, "dataset": dataset, "used": dataset}
+    for cell in cells:
+        exec(cell, names)
     return names
 
 

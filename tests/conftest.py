@@ -55,7 +55,6 @@ LONGEST = (
     "test_reference.py",
     "runs/test_executors.py",
     "test_wheel.py",
-    "faults/test_faults_training.py",
     "faults/test_faults_workers.py",
     "training/test_kernel_objectives.py",
     "runs/test_store.py",

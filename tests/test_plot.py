@@ -95,6 +95,14 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
     assert not plt.get_fignums()
 
 
+def test_words_above_a_plot_may_reach_over_the_one_beside_it():
+    figure, axes = panels(2, 2.0)
+    axes[0].annotate(45 * "o", (0, 1.1), xycoords="axes fraction", fontsize=9)
+    svg_pair(figure, "s")
+    first, second = (ax.get_position().width for ax in axes)
+    assert first == pytest.approx(second, rel=0.1)
+
+
 def test_panels_of_several_scales_keep_their_axes():
     figure, axes = panels(2, 2.0)
     for factor, ax in zip((1, 10), axes, strict=True):

@@ -14,8 +14,8 @@
 # ```{result} terms
 # ```
 #
-# Each bar splits the gap between the best possible curve and the model's. With noisy labels
-# (hatched) most of it is noise.
+# Each bar splits the gap between the best possible curve and the model's. The order of the scores
+# makes a similar part by clean and by noisy labels; what noisy ones add is noise.
 #
 # ## What holds, and what does not
 #
@@ -75,6 +75,7 @@ from lib.training import TrainingConfig
 
 # %%
 used = at_hand(dataset)
+chapter.uses(dataset=used)
 data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
 training = TrainingConfig(
     network,
@@ -154,24 +155,15 @@ seeds = found.drop(columns="seed").groupby(["epsilon", "labels"], sort=False)
 means = seeds.mean().join(seeds["total"].sem().rename("total se")).reset_index()
 
 # %%
-chapter.figure(
-    studies.plot_terms(means),
-    "terms",
-    alt="Stacked bars of noise, ranking and calibration for each budget, clean and noisy labels.",
-    caption=(
-        f"Terms of the gap, {used} ({model}): plain bars are judged by clean labels, hatched ones "
-        f"by noisy labels; points: the gap that is seen, with twice the standard error over "
-        f"{n_seeds} training runs. What lies between bar and point is the finite sample."
-    ),
-)
-
-# %%
 chapter.table(
     means[["epsilon", "labels", "accuracy", *studies.TERMS, "finite_sample", "total", "ECE"]],
     "terms",
     "Terms of the gap, and the expected calibration error: means over training runs",
     dict.fromkeys(("accuracy", *studies.TERMS, "finite_sample", "total", "ECE"), "z.3f"),
 )
+
+# %%
+chapter.drawn(studies.draw_terms)
 
 # %%
 clean, noisy = (means[means["labels"] == name].set_index("epsilon") for name in ("clean", "noisy"))

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lib.book.claims import read_claims
 from lib.book.notebooks import given_value
 from lib.book.records import (
     figure_of,
     git_output,
     packed_figure,
     read_record,
+    read_records,
     record_files,
     write_anew,
 )
@@ -32,7 +34,7 @@ def redraw_records(book: Path) -> list[Path]:
         record, changed = read_record(path), {}
         for name in (name for chapter, name in draws if chapter == record["chapter"]):
             known = figure_of(record, name) or {}
-            anew = redrawn(record, name, draws[record["chapter"], name])
+            anew = redrawn(record, name, draws[record["chapter"], name], book)
             if anew and anew != {part: known.get(part) for part in anew}:
                 changed[name] = packed_figure(anew | {"redrawn": commit})
         if changed:
@@ -41,16 +43,34 @@ def redraw_records(book: Path) -> list[Path]:
     return written
 
 
-def redrawn(record: Mapping[str, Any], name: str, draw: Draw) -> dict[str, str] | None:
-    """A figure from a record's tables and values; None if it lacks what the figure needs."""
-    tables = {n: table.get("whole", table["csv"]) for n, table in record["tables"].items()}
-    values = {n: given_value(value) for n, value in record["values"].items()}
+def redrawn(
+    record: Mapping[str, Any], name: str, draw: Draw, book: Path | None = None
+) -> dict[str, str] | None:
+    """A figure from a record's tables and values; None if it lacks what the figure needs.
+
+    `book` has what papers report and the chapter's other records, for figures that show those, too.
+    """
+    around = {} if book is None else context(book, record["chapter"])
     try:
-        drawn = draw(
-            Run(read_tables(tables), values, record["parameters"] | record.get("used", {}))
-        )
+        drawn = draw(_run(record)._replace(**around))
     except KeyError:  # a table, a column or a value
         return None
     narrow, wide = svg_pair(drawn.figure, f"{record['chapter']}.{name}")
     svgs = {"svg": light_svg(narrow.decode()), "wide": light_svg(wide.decode())}
     return {"alt": drawn.alt, "caption": drawn.caption} | svgs
+
+
+def context(book: Path, chapter: str) -> dict[str, Any]:
+    """What a figure may be drawn from beside its own run: fields of ``Run``, by name."""
+    claims = read_claims(book / "claims.yml").values()
+    known = [c for c in claims if c.chapter == chapter and c.reported is not None]
+    return {
+        "reported": {claim.id: (claim.reported, claim.sd or 0.0) for claim in known},
+        "recorded": tuple(map(_run, read_records(book, chapter).values())),
+    }
+
+
+def _run(record: Mapping[str, Any]) -> Run:
+    tables = {n: table.get("whole", table["csv"]) for n, table in record["tables"].items()}
+    values = {n: given_value(value) for n, value in record["values"].items()}
+    return Run(read_tables(tables), values, record["parameters"] | record.get("used", {}))

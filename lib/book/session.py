@@ -173,7 +173,7 @@ class Chapter:
         self.parameters = parameters
         self._used: dict[str, Any] = {}
         self._declared = declared
-        self._params_folder = book.parent / "params"
+        self._book = book
         claims = read_claims(book / "claims.yml")
         self._claims = {c.id: c for c in claims.values() if c.chapter == name}
         self._settled: set[str] = set()
@@ -184,7 +184,7 @@ class Chapter:
 
     def command(self) -> str:
         """Return the papermill command that reproduces this page."""
-        return reproducing(self.name, self._params_folder, self._declared, self.parameters)
+        return reproducing(self.name, self._book.parent / "params", self._declared, self.parameters)
 
     def uses(self, **values: Any) -> None:
         """Say what stands in for parameters: it decides about the scale of claims.
@@ -342,7 +342,7 @@ class Chapter:
         _display(shown)
 
     def drawn(self, draw: "Draw") -> None:
-        """Show a figure that is drawn from the tables and values shown so far, and no more.
+        """Show a figure that is drawn from the tables and values shown so far, and from records.
 
         Whoever changes how it looks need not run the chapter again: `python -m lib.book redraw`
         draws it anew in the records.
@@ -352,9 +352,11 @@ class Chapter:
         draw : callable
             A function of :mod:`lib.studies` that :func:`lib.studies.drawn.draws` marks.
         """
+        from lib.book.redraw import context
         from lib.studies.drawn import Run, figure_name, read_tables
 
-        run = Run(read_tables(self._csv), self._numbers, self.parameters | self._used)
+        tables, parameters = read_tables(self._csv), self.parameters | self._used
+        run = Run(tables, self._numbers, parameters, **context(self._book, self.name))
         figure, alt, caption = draw(run)
         self.figure(figure, figure_name(draw), alt, caption)
 

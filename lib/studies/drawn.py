@@ -1,13 +1,14 @@
 """Figures that are drawn from what a run records, so that its record can be drawn anew.
 
 Training takes hours, a new layout seconds: what such a figure shows stands in the tables and values
-of its run, and nothing else does. ``python -m lib.book redraw`` draws those of all records.
+of its run, in other records of the chapter or in the paper, and nowhere else. ``python -m lib.book
+redraw`` draws those of all records.
 """
 
 import importlib
 import io
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -20,12 +21,15 @@ class Run(NamedTuple):
     """What a figure may be drawn from: a run's tables, values and parameters, by name.
 
     A table is the one of its CSV file, with all digits. What was used in place of a parameter, such
-    as other data, stands for it.
+    as other data, stands for it. `reported` has what a paper prints, value and standard deviation
+    by claim, and `recorded` the recorded runs of the chapter, the largest first.
     """
 
     tables: Mapping[str, pd.DataFrame]
     values: Mapping[str, Any]
     parameters: Mapping[str, Any]
+    reported: Mapping[str, tuple[float, float]] = {}
+    recorded: Sequence["Run"] = ()
 
 
 class Drawn(NamedTuple):

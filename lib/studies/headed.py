@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 
 def head(ax: Axes, said: str, words: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> None:
@@ -19,6 +20,14 @@ def head(ax: Axes, said: str, words: Mapping[str, str] | Sequence[tuple[str, str
     """
     ax.set_title(said, loc="left", fontsize=10, pad=20 if words else 8)
     words_above(ax, dict(words))
+
+
+def head_rows(figure: Figure, said: str) -> None:
+    """Write the finding above a figure, from its left edge on.
+
+    On a phone there is more room than above the plot, beside whose left the names of rows stand.
+    """
+    figure.suptitle(said, x=0.01, ha="left", fontsize=10)
 
 
 def words_above(ax: Axes, words: Mapping[str, str], shift: float = 0.0) -> None:

@@ -58,6 +58,7 @@ def test_the_foot_names_one_run_the_largest(chapter):
 GONE = {
     "counterfactual_limits": {"metrics", "services", "services_diagnostics"},
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
+    "normalized_score": {"scores"},
 }
 
 

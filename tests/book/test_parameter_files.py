@@ -5,7 +5,8 @@ architectures at their size, the device with its engines, noise and claims (for 
 in), batches in as many pieces as a small memory asks for. The first execution stops at its first
 checkpoint, as if it were killed there; the second one goes on from it, to what the job gives that
 nothing stops. There a file ends whose chapter another one executes to its end (`whole`); files that
-are equal once they are cut are executed once.
+are equal once they are cut are executed once. A file that asks for more than the profile quick of
+some `sizes`, and for nothing else, would be cut to less than every build executes: it is left out.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ from lib.book.chapters import (
     profile_parameters,
     read_chapter,
 )
-from lib.book.parameters import validate_parameters
+from lib.book.parameters import Parameter, validate_parameters
 from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
 from lib.report import studies
@@ -71,23 +72,33 @@ def cuts(profile: str, name: str) -> dict[str, Any]:
     return {key: value for each in keys for key, value in CUTS.get(each, {}).items()}
 
 
+@functools.cache
+def declared(chapter: str) -> tuple[Parameter, ...]:
+    return declared_parameters(read_chapter(CHAPTERS[chapter].read_text("utf-8")))
+
+
 def whole(profile: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a file, with changes."""
-    declared = declared_parameters(read_chapter(CHAPTERS[chapter_of(name)].read_text("utf-8")))
-    return validate_parameters(declared, profile_parameters(PARAMS, profile, name) | changes)
+    given = profile_parameters(PARAMS, profile, name) | changes
+    return validate_parameters(declared(chapter_of(name)), given)
+
+
+def built(profile: str, name: str) -> bool:
+    """Whether every build executes what a file asks for, or less of it in some sizes."""
+    chapter, given = chapter_of(name), whole(profile, name, {})
+    quick, sizes = whole("quick", chapter, {}), CUTS["sizes"].get(chapter, [])
+    differ = {key for key in given if given[key] != quick[key]}
+    return differ <= set(sizes) and all(quick[key] for key in differ)
 
 
 def unlike() -> dict[str, tuple[str, str]]:
-    """The files that differ once they are cut, under the names of all that are like them.
-
-    But for those that are as the profile that every build executes.
-    """
+    """The files that no build executes and that differ once they are cut, under all their names."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for profile, name in FILES:
-        given = whole(profile, name, {})
-        if given == whole("quick", chapter_of(name), {}):
+        if built(profile, name):
             continue
-        given |= cuts(profile, name)
+        assert chapter_of(name) not in CUTS["sizes"], f"say what to cut in {profile}/{name}"
+        given = whole(profile, name, {}) | cuts(profile, name)
         alike.setdefault(chapter_of(name) + json.dumps(given, sort_keys=True), []).append(
             (profile, name)
         )
@@ -258,6 +269,7 @@ def test_each_chapter_is_executed_to_its_end():
     assert set(CUTS["whole"]) <= files
     chapters = [{chapter_of(Path(each).name) for each in of} for of in (CUTS["whole"], files)]
     assert chapters[0] == chapters[1]
+    assert chapters[0] | {*CUTS["sizes"]} == {*CHAPTERS}
 
 
 WITH_SETTINGS = (

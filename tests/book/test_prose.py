@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 from notebooks import ROOT
 
 from lib.book.__main__ import main
@@ -67,6 +68,23 @@ def test_what_is_read_first_reads_within_the_bounds_too(name):
     assert found.median <= BOUNDS["median"]
     assert max(100 * found.long, 100 * found.many) <= 5
     assert (found.avoided, not_american(text.replace("licence:", ""))) == ((), {})
+
+
+@pytest.mark.parametrize("name", ["claims.yml", "statements.yml"])
+def test_the_ledger_speaks_as_the_pages_do(name):
+    """Sentences of claims, not names: those have no space."""
+    tree = yaml.safe_load((ROOT / "book" / name).read_text(encoding="utf-8"))
+    text = "\n".join(each for each in leaves(tree) if " " in each)
+    assert (words_avoided(text), not_american(text)) == (set(), {})
+
+
+def leaves(tree: object) -> Iterator[str]:
+    """All strings of a tree of mappings and lists."""
+    if isinstance(tree, dict | list):
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from leaves(each)
+    elif isinstance(tree, str):
+        yield tree
 
 
 #: Words of `lib` that stay: names, and what would give stored training runs and records new keys.

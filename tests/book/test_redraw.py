@@ -26,7 +26,8 @@ def test_records_have_the_figures_that_this_code_draws(root, chapter, name, monk
     monkeypatch.setenv(CHECK_FIGURES, "1")
     compared = 0
     for record in read_records(root / "book", chapter).values():
-        if (anew := redrawn(record, name, DRAWS[chapter, name])) is not None:
+        anew = redrawn(record, name, DRAWS[chapter, name], root / "book")
+        if anew is not None:
             kept = figure_of(record, name)
             assert [anew[told] for told in ("alt", "caption")] == [kept["alt"], kept["caption"]]
             for layout in ("svg", "wide"):

@@ -121,8 +121,7 @@ def drift(rng, n, floor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("floor", [0.05, 0.2, 0.6])
-@pytest.mark.parametrize("level", [0.95, 0.7])
+@pytest.mark.parametrize(("floor", "level"), [(0.05, 0.95), (0.2, 0.7), (0.6, 0.95)])
 def test_the_points_own_difference_is_missed_at_any_time_as_seldom_as_promised(floor, level):
     """Scores drift and depend on earlier coins; guesses are poor; watched from the first point."""
     rng, n, missed = np.random.default_rng([1, round(100 * floor)]), 150, 0

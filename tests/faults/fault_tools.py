@@ -25,8 +25,8 @@ import pytest
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RUN_MARK = "COMPANION_FAULTS_MARK"
-#: How often it must be alive of what is killed so often, for the test to be one.
-LIVED = {3: 1, 50: 35}
+#: How often what is killed at random, and how often it must live then for the test to be one.
+KILLED, LIVED = 50, 35
 PATIENCE = 300.0  # seconds until a child that says nothing counts as hanging
 
 

@@ -14,6 +14,7 @@ import pytest
 from fault_build import make_chapters
 from fault_tools import (
     HERE,
+    KILLED,
     LIVED,
     RUN_MARK,
     Forker,
@@ -31,7 +32,6 @@ from lib.book.execute import _read_entry
 from lib.runs import RunStore
 
 SEED = 20_261_125
-COUNTS = [pytest.param(3, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.long)]
 BOOK = HERE.parent / "book"
 
 
@@ -107,11 +107,11 @@ def kill_often(builder, folder: Path, undisturbed, count: int, *names: str) -> i
     return sum(lived)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_killed_builds(builder, tmp_path, count):
-    names = ("one",) if count == 3 else ("one", "two")
+@pytest.mark.long
+def test_killed_builds(builder, tmp_path):
+    names = ("one", "two")
     whole = undisturbed_build(builder, tmp_path / "undisturbed", *names)
-    assert kill_often(builder, tmp_path, whole, count, *names) >= LIVED[count]
+    assert kill_often(builder, tmp_path, whole, KILLED, *names) >= LIVED
 
 
 @pytest.mark.slow

@@ -12,12 +12,20 @@ import numpy as np
 import psutil
 import pytest
 from fault_light import jobs
-from fault_tools import Forker, assert_same_runs, kill_at, moments, read_all, runs_files, wait_until
+from fault_tools import (
+    KILLED,
+    Forker,
+    assert_same_runs,
+    kill_at,
+    moments,
+    read_all,
+    runs_files,
+    wait_until,
+)
 
 from lib.runs import RunStore, executors
 
 SEED = 20_261_123
-COUNTS = [pytest.param(3, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.long)]
 COUNT = 6  # jobs
 
 
@@ -86,9 +94,9 @@ def kill_workers(forker: Forker, folder: Path, expected, count: int) -> int:
     return sum(hit)
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_killed_workers_are_replaced(light, tmp_path, expected, count):
-    assert kill_workers(light, tmp_path, expected, count) >= {3: 1, 50: 30}[count]
+@pytest.mark.long
+def test_killed_workers_are_replaced(light, tmp_path, expected):
+    assert kill_workers(light, tmp_path, expected, KILLED) >= 30
 
 
 @pytest.mark.slow

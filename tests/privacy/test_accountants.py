@@ -34,9 +34,9 @@ GRID = (
     (128 / 1200, 400, 1 / 1200, (2.626, 6.399)),  # training, quick: 3, 1
     (128 / 1200, 2000, 1 / 1200, (3.090,)),  # its ensemble of five, composed
     (1024 / 50_000, 1320, 1 / 50_000, (3.029,)),  # interplay, standard: 1
-    (128 / 900, 100, 1e-5, (1.198,)),  # six lenses, quick: 8
 )
 LONG = (
+    (128 / 900, 100, 1e-5, (1.198,)),  # six lenses, quick: 8
     (128 / 1200, 400, 1 / 1200, (1.450,)),  # training, quick: 7
     (256 / 1200, 400, 1 / 1200, (5.089,)),  # interplay, quick: 3
     (1024 / 50_000, 1320, 1 / 50_000, (1.260,)),  # interplay, standard: 3

@@ -52,20 +52,25 @@ def reported(tmp_path_factory):
     return run_report(given, learner="linear")
 
 
-def test_terminal_files_and_page_show_what_is_there(reported, tmp_path):
+@pytest.fixture(scope="module")
+def exported(reported, tmp_path_factory):
+    return reported.export(tmp_path_factory.mktemp("out") / "out")
+
+
+def test_terminal_files_and_page_show_what_is_there(reported, exported, tmp_path):
     assert "Privacy audit: PASSED" not in str(reported).splitlines()
     assert shows_nothing_hidden(str(reported))
     (page,) = reported.export(tmp_path / "page.html")
-    for path in (page, *reported.export(tmp_path / "out")):
+    for path in (page, *exported):
         text = path.read_text(encoding="utf-8")
         assert shows_nothing_hidden(text), path
         assert "<script" not in text or path.suffix in (".csv", ".txt"), path
     assert "&lt;script&gt;alert(" in page.read_text(encoding="utf-8")
 
 
-def test_spreadsheets_execute_nothing(reported, tmp_path):
+def test_spreadsheets_execute_nothing(exported):
     seen = 0
-    for path in reported.export(tmp_path / "sheets"):
+    for path in exported:
         if path.suffix == ".csv":
             rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
             for cell in (cell for row in rows for cell in row):

@@ -9,15 +9,7 @@ from scipy import stats
 from lib import audit
 from lib.audit.one_run import best_one_run
 from lib.audit.planning import gaussian_mu
-from lib.report import (
-    ModelPredictions,
-    Settings,
-    example_predictions,
-    read_predictions,
-    run_analysis,
-    run_report,
-    suitability_numbers,
-)
+from lib.report import ModelPredictions, Settings, run_analysis, run_report, suitability_numbers
 from lib.report.abstention import _comparison_steps
 from lib.report.collect import (
     about,
@@ -172,11 +164,6 @@ def test_so_many_rows_promise_a_target_and_fewer_do_not(target, alpha):
         found = guaranteed_threshold(right, scores, target, 1 - alpha / 4)
         assert (found.coverage is not None) == promised
     assert fewest_rows(1.0, 0.05) == np.inf
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    return read_predictions(example_predictions(tmp_path_factory.mktemp("e") / "e.npz", seed=0))
 
 
 def steps(example, name, *left_out, margin=0.05, **changes):

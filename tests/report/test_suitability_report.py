@@ -17,8 +17,8 @@ from lib.report import suitability_numbers as module
 from lib.report import suitability_report as of_predictions
 from lib.report.figures import plot_tipping_point
 from lib.report.suitability import printable
-from lib.studies.suitability.data import run_study, wilds_files
-from lib.studies.suitability.study_runs import load_study
+from lib.studies.suitability.data import wilds_files
+from lib.studies.suitability.study_runs import StudyRun, run_studies
 from lib.suitability import SIGNAL_NAMES, SuitabilityFilter, labels_test, signals
 from lib.suitability.filter import p_text, welch_decision
 from lib.suitability.guarantees import adjusted_margin, calibration_offset, prediction_powered_test
@@ -283,18 +283,17 @@ def test_signals_that_moved_and_the_tipping_point_are_in_the_verdict():
 
 @pytest.mark.slow
 def test_fmow_errors_are_those_of_the_authors_signals():
+    """By experiments of the chapter on suitability, which a build has stored."""
     if not all(data.available(name) for name in wilds_files(["fmow"], (0, 1, 2), ["ERM"])):
         pytest.skip("the authors' signals of FMoW are not here")
-    errors = []
-    for seed in (0, 1, 2):
-        table = run_study(load_study("fmow", seed=seed), 15, 32, 0.0)
-        table = table[table["kind"] == "OOD"]
-        error = {
-            part: table[f"estimated_{part}_accuracy"] - table[f"{part}_accuracy"]
-            for part in ("test", "user")
-        }
-        difference = error["user"] - error["test"]
-        errors += difference.groupby(table["user_fold"]).mean().tolist()
+    table = run_studies([StudyRun("fmow", "ERM", seed) for seed in (0, 1, 2)])
+    table = table[table["kind"] == "OOD"]
+    error = {
+        part: table[f"estimated_{part}_accuracy"] - table[f"{part}_accuracy"]
+        for part in ("test", "user")
+    }
+    difference = error["user"] - error["test"]
+    errors = difference.groupby([table["seed"], table["user_fold"]]).mean()
     np.testing.assert_allclose(sorted(errors), FMOW_ERRORS, atol=5.1e-5)
 
 

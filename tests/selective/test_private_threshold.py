@@ -85,8 +85,7 @@ def loss(one, two, grid, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize("target", [0.5, 0.9])
+@pytest.mark.parametrize(("epsilon", "target"), [(0.2, 0.5), (1.0, 0.9), (4.0, 0.5)])
 def test_no_neighbour_is_told_apart_by_more_than_epsilon(epsilon, target):
     """All pairs of three and four points with three scores, removed and replaced."""
     grid = np.array([-np.inf, 0.0, 1.0])

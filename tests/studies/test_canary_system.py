@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -112,3 +113,36 @@ def test_students_may_train_longer_than_teachers():
         settings = settings_of("canaries", longer, "digits")
         assert {each.student.steps for each in system._students(settings)} == {wanted}
         assert {each.config.steps for each in system._teachers(settings)} == {7}
+
+
+@pytest.mark.parametrize(("teachers", "reached"), [(40, 1.0), (10, 0.5)])
+def test_logistic_regression_on_the_answers_of_a_vote(monkeypatch, teachers, reached):
+    """Votes of one mind are answered rightly, and a line divides the classes; none: the first."""
+    labels = np.tile([0, 1], 30)
+    images = (2.0 * labels - 1)[:, None, None]
+    job = SimpleNamespace(
+        teachers=SimpleNamespace(
+            data=SimpleNamespace(
+                load=lambda: SimpleNamespace(
+                    training=SimpleNamespace(inputs=images, classes=2),
+                    evaluation=images,
+                    labels=labels,
+                )
+            )
+        ),
+        seed=3,
+        queries=50,
+        noise=((1.0, 1.0, 20.0, 60),),
+    )
+    told = np.tile(labels, (teachers, 1))
+    answered = 50 if teachers > 20 else 0
+    runs = {
+        id(job): SimpleNamespace(arrays={"answered": [answered]}),
+        id(job.teachers): SimpleNamespace(arrays={"predictions": told}),
+    }
+    monkeypatch.setattr(system, "_students", lambda settings: [job])
+    monkeypatch.setattr(system, "run_all", lambda jobs: [runs[id(each)] for each in jobs])
+    assert system.linear_on_answers(None) == [reached]
+    runs[id(job)].arrays["answered"] = [answered + 1]
+    with pytest.raises(ValueError, match="other answers than the student's"):
+        system.linear_on_answers(None)

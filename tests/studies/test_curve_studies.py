@@ -118,9 +118,8 @@ def test_a_false_proof_among_true_ones_is_refuted():
     assert (table["margin"] > 0).tolist() == 4 * [False] + 2 * [True] + 2 * [False]
 
 
-@pytest.mark.parametrize("rate", [0.004, 0.2])
-def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record(rate):
-    points = 5000
+def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record():
+    rate, points = 0.004, 5000
     training = trade_offs.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
     channel = training.attacked(1500, 0.95, 3, 120)
     attack, proven = channel.attacks["weight"], channel.proven

@@ -8,6 +8,8 @@ import pytest
 
 from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
 from lib.studies.audit import figures as audit
+from lib.studies.canaries import figures as canaries
+from lib.studies.drawn import Run
 from lib.studies.headed import percent
 from lib.studies.interplay import figures as interplay
 from lib.studies.interplay.outlier import OutlierStudy
@@ -119,3 +121,104 @@ def test_how_often_the_best_bound_fails(fails, words):
     dots = [x.get_xdata() for ax in figure.axes for x in ax.lines if x.get_linestyle() == "None"]
     assert sorted(np.concatenate(dots)) == pytest.approx(sorted(100 * table["exceeds"]))
     assert said(figure)[0].endswith(f"fails\nin up to {words} of audits; allowed: 10%")
+
+
+def kept(dataset, coverage, methods=("SR", "DE")):
+    """A run of P1's page with coverages by budget, the same for each method, and SelectiveNet."""
+    rows = [("mlp", m, e, c) for m in methods for e, c in coverage.items()]
+    rows += [("mlp", "SN", e, math.nan) for e in coverage] + [("other", "SR", 1.0, 0.0)]
+    table = pd.DataFrame(rows, columns=["model", "method", "epsilon", "coverage"])
+    budgets = [epsilon for epsilon in coverage if math.isfinite(epsilon)]
+    parameters = {"dataset": dataset, "models": ["mlp", "other"], "epsilons": budgets}
+    return Run({"summary": table}, {}, parameters)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "words"),
+    [
+        ({math.inf: math.nan, 7.0: 0.9, 1.0: 0.5}, "$\\epsilon = 1$ the accuracy|leaves\n50% of"),
+        ({3.0: 1.0}, "$\\epsilon = 3$ the accuracy|leaves\n100% of the answers on CIFAR-10"),
+        ({0.5: 0.001}, "leaves\nunder 1% of the answers"),
+    ],
+)
+def test_how_many_answers_privacy_leaves(coverage, words):
+    title, beside = said(interplay.draw_left(kept("cifar10", coverage)).figure)
+    assert all(part in title for part in words.split("|"))
+    assert {"SR", "DE"} < set(beside)
+    assert "SAT" not in beside
+
+
+def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
+    """The run itself comes first, then the largest recorded run of each other data set.
+
+    One of other budgets has no place on their axis.
+    """
+    own = kept("gtsrb", {7.0: 0.9, 1.0: 0.5})
+    others = [kept("gtsrb32", {7.0: 0.3, 1.0: 0.1}), kept("cifar10", {7.0: 0.3, 2.0: 0.1})]
+    others += [kept("svhn", {7.0: 0.8, 1.0: 0.7}), kept("svhn", {7.0: 0.2, 1.0: 0.1})]
+    cells = {"P1-T1-GTSRB-SR-7": (0.7, 0.0), "P1-T1-GTSRB-SR-1": (0.3, 0.0)}
+    cells |= {"P1-T1-GTSRB-DE-7": (0.6, 0.0), "P1-T1-GTSRB-DE-1": (0.4, 0.0)}
+    cells |= {"P1-T1-SVHN-SR-1": (0.4, 0.0), "P1-T2-GTSRB-SR-7": (1.0, 0.0)}
+    drawn = interplay.draw_left(own._replace(recorded=others, reported=cells)).figure
+    assert [[line.get_ydata().tolist() for line in ax.lines] for ax in drawn.axes] == [
+        [[1, 0.9, 0.5]] * 2,
+        [[1, 0.8, 0.7]] * 2,
+    ]
+    assert "50% of the answers on GTSRB" in said(drawn)[0]
+    (band,) = drawn.axes[0].collections
+    ends = {tuple(point) for point in band.get_paths()[0].vertices.round(6).tolist()}
+    assert ends == {(0, 1), (1, 0.7), (1, 0.6), (2, 0.4), (2, 0.3)}
+    assert not drawn.axes[1].collections  # P1 lacks one of the budgets
+
+
+@pytest.mark.parametrize(
+    ("relative", "words"),
+    [
+        ([0.13, 0.9, 0.18], "Privacy costs order: SR's score goes from 13%\nto 18% of"),
+        ([0.2, 0.1, 0.1], "Privacy costs SR no order|from 20%\nto 10% of"),
+        ([0.2, 0.3, 0.2], "Privacy costs SR no order|from 20%\nto 20% of"),
+    ],
+)
+def test_what_becomes_of_the_order(relative, words):
+    table = pd.DataFrame({"epsilon": [math.inf, 3.0, 1.0], "relative": relative, "method": "SR"})
+    other = table.assign(method="SCTD", relative=0.5)
+    title = interplay.order_headline(pd.concat([other, table.iloc[::-1]]))
+    assert all(part in title for part in words.split("|"))
+    assert title.endswith("of a random order's at $\\epsilon = 1$")
+
+
+def test_how_many_comparisons_need_more_points():
+    rows = [(m, e, n) for e in (math.inf, 1.0) for m, n in (("DE", 900), ("SCTD", math.inf))]
+    table = pd.DataFrame(rows, columns=["method", "epsilon", "points"])
+    drawn = interplay.draw_needed(Run({"needed": table}, {"at_hand": 2000}, {})).figure
+    lines = [line.get_ydata().tolist() for line in drawn.axes[0].lines]
+    assert lines[0] == [900, 900]
+    assert np.isnan(lines[1]).all()
+    title, beside = said(drawn)
+    assert title == "2 of 4 comparisons with SR need\nmore than the 2,000 points at hand"
+    assert beside == ["DE", "SCTD", "gray: more than at hand"]
+
+
+def test_what_models_have_spent_that_are_stopped_early():
+    table = pd.DataFrame({"epsilon": [7.0, 1.0], "spent": [4.97, 1.0]})
+    drawn = interplay.draw_early_stopping(Run({"early_stopping": table}, {}, {})).figure
+    assert [bar.get_height() for bar in drawn.axes[0].patches] == [7, 1, 4.97, 1]
+    title, beside = said(drawn)
+    assert title.endswith("a model for $\\epsilon$ = 7 has spent 4.97")
+    assert beside[:2] == ["4.97", "1.00"]
+
+
+def test_how_often_p5s_bound_is_too_high():
+    names = ["paper", "all three", "bayesian", "one label", "top label, lower"]
+    rows = [(e, name, x) for e, x in ((2.0, 0.1), (0.5, 0.731)) for name in names]
+    table = pd.DataFrame(rows, columns=["epsilon", "interval", "exceeds"]).assign(repetitions=30)
+    run = Run({"coverage_100": table, "coverage_10": table.assign(exceeds=0.002)}, {}, {})
+    drawn = canaries.draw_coverage(run)
+    hundred, ten = ([line.get_ydata().tolist() for line in ax.lines] for ax in drawn.figure.axes)
+    assert hundred == [[0.731, 0.1]] * 5
+    assert ten == [[0.002, 0.002]] * 5
+    title, beside = said(drawn.figure)
+    words = "$\\epsilon$ = 0.5 and 100 classes, P5's lower bound\nis above the truth in 73% of the"
+    assert words in title
+    assert "73%" in beside
+    assert "Of 30 audits" in drawn.caption

@@ -10,6 +10,7 @@ from scipy import stats
 
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.studies.drawn import Run
 from lib.studies.interplay import by_seed, figures
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.experiments import ExperimentSettings, Predictions
@@ -98,14 +99,6 @@ def test_an_order_that_knows_nothing_is_at_one_whatever_the_accuracy():
         assert each.mean() == pytest.approx(1, abs=0.1)
 
 
-def test_the_figure_of_orders_has_a_line_a_method():
-    table = studies.order_table(panel(seeds=3))
-    (ax,) = figures.plot_order({"made": table}).axes
-    assert len(ax.containers) == 3
-    drawn = [y for each in ax.containers for y in each.lines[0].get_ydata()]
-    assert drawn == pytest.approx(table["relative"].tolist())
-
-
 def test_recorded_orders_are_those_of_the_run():
     """But for the digits that the table of scores has, the spread of the accuracy, and its limit.
 
@@ -113,21 +106,21 @@ def test_recorded_orders_are_those_of_the_run():
     """
     made = panel(seeds=3)
     texts = studies.pivot(studies.summary(made), "score")
-    run = {
-        "parameters": {"n_seeds": 3, "models": ["mlp"]},
-        "tables": {
-            "metrics": {"csv": studies.metric_table(made).to_csv(index=False)},
-            "scores_mlp": {"csv": texts.to_csv(index=False)},
-        },
-    }
+    tables = {"metrics": studies.metric_table(made), "scores_mlp": texts}
+    parameters = {"dataset": "made", "models": ["mlp"], "epochs": 1.0, "rates": [1.0]}
+    run = Run(tables, {}, parameters | {"n_seeds": 3, "epsilons": [e for e in EPSILONS if e < 9]})
     found = studies.recorded_order(run).set_index(["method", "epsilon"])
     wanted = studies.order_table(made).set_index(["method", "epsilon"]).loc[found.index]
     assert found["accuracy"].tolist() == pytest.approx(wanted["accuracy"].tolist(), abs=0.02)
     assert found["relative"].tolist() == pytest.approx(wanted["relative"].tolist(), rel=0.1)
     width = found["high"] - found["low"]
     assert width.tolist() == pytest.approx((wanted["high"] - wanted["low"]).tolist(), rel=0.2)
-    run["parameters"]["n_seeds"] = 1
-    assert studies.recorded_order(run).empty
+    single = run._replace(parameters=run.parameters | {"n_seeds": 1})
+    assert studies.recorded_order(single)[["low", "high"]].isna().all(axis=None)
+    for each in (run, single):
+        (ax,) = figures.draw_order(each).figure.axes
+        drawn = [value for line in ax.lines for value in line.get_ydata()]
+        assert drawn == pytest.approx(found["relative"].tolist())
 
 
 def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
@@ -138,7 +131,7 @@ def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
     (objective,) = {c.objective for c in settings.configs("SAT", 1.0, 0.1)}
     left = settings.training.steps - objective.burn_in_steps
     visits = left * settings.training.batch_size / settings.data.train
-    run = {"used": {"epochs": settings.epochs}, "parameters": {"rates": [0.5, 2.0]}}
-    said = by_seed.tried({"Digits (8 x 8)": run, "Others": run})
+    run = {"epochs": settings.epochs, "rates": [0.5, 2.0]}
+    said = by_seed.tried({"Digits": run, "Others": run})
     assert said.count(f"{visits:.0f} on") == 2
     assert "0.5, 2 on Digits; 0.5, 2 on Others." in said

@@ -29,7 +29,7 @@ MAGNITUDES = [
     *(1e-42, 1e-40, 1e-38, 1e-34, 1e-30, 1e-25, 1e-22, 1e-20, 1e-18, 1e-12, 1e-6, 1e-2, 1.0),
     *(1e2, 1e6, 1e10, 1e14, 1e18, 1.8e19, 1.9e19, 1e22, 1e26, 1e30, 1e34, 9.97e36, 3e38),
 ]
-NORMS = [1e-6, 1.0, 1e3]
+NORMS = [1e-6, 1e3]  # other objectives have 1
 LINEAR = ModelSpec("linear", (16,), 3)
 MLP = ModelSpec("mlp", (16,), 3, hidden=(6,))
 CNN = ModelSpec("small_cnn", (1, 8, 8), 3)
@@ -120,7 +120,7 @@ def check(engine, spec, norm, objective=None):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("engine", "name"), CASES)
 def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, name, norm):
-    """936 pairs of neighbours, each against a gradient that was clipped in float64."""
+    """624 pairs of neighbours, each against a gradient that was clipped in float64."""
     check(engine, NETWORKS[name], norm)
 
 

@@ -68,14 +68,14 @@ def check_equal(each, data, points):
 
 
 @pytest.mark.parametrize("epsilon", [3.0, math.inf])
-@pytest.mark.parametrize("model", [LINEAR, MLP, DEEP], ids=["linear", "mlp", "deep"])
+@pytest.mark.parametrize("model", [LINEAR, DEEP], ids=["linear", "deep"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives_by_the_kernel(digits, name, model, epsilon):
     data, points, _ = digits
     check_equal(config(model, OBJECTIVES[name], epsilon=epsilon), data, points)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", ["SAT, entropy", "DG", "SN, entropy"])
 @pytest.mark.parametrize(
     "changes",
     [

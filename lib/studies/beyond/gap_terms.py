@@ -11,19 +11,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import special
 
 from lib.data import available, load_cifar_labels, split_rows
 from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, log_odds, risk_areas
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head_rows, percent, words_above
 from lib.studies.interplay.experiments import ExperimentSettings, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
 
-#: Terms of the gap and what the figure calls them.
-TERMS = {"noise": "noise in the labels", "ranking": "ranking", "calibration": "calibration"}
+#: Terms of the gap, but for the finite sample.
+TERMS = ("noise", "ranking", "calibration")
 _PEOPLE = "cifar_n/cifar10_human"
 _HELD_OUT = 10_000  # training images that people judge
 
@@ -130,28 +131,51 @@ def take_apart(
     return pd.DataFrame(rows)
 
 
-def plot_terms(means: pd.DataFrame) -> Figure:
-    """Draw the terms as stacked bars, two for each budget, and the gap that is seen as a point."""
-    figure, ax = new_figure(height=3.6)
-    budgets = list(dict.fromkeys(means["epsilon"]))
-    for place, judge in enumerate(("clean", "noisy")):
-        each = means[means["labels"] == judge].set_index("epsilon").loc[budgets]
-        at = np.arange(len(budgets)) + 0.4 * (place - 0.5)
-        base = np.zeros(len(budgets))
-        for colour, (term, name) in zip(COLOURS, TERMS.items(), strict=False):
-            bars = {"label": name if place else None, "color": colour, "edgecolor": "white"}
-            ax.bar(at, each[term], 0.36, base, hatch="//" if place else None, **bars)
-            base = base + each[term].to_numpy()
-        ax.errorbar(
-            at,
-            each["total"],
-            2 * each["total se"],
-            fmt="o",
-            color="black",
-            label="gap that is seen" if place else None,
-        )
-    names = [r"no privacy" if math.isinf(e) else rf"$\epsilon = {e:g}$" for e in budgets]
-    ax.set_xticks(range(len(budgets)), names)
-    ax.set_ylabel("area between bound and curve")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
-    return figure
+@draws("gap", "terms")
+def draw_terms(run: Run) -> Drawn:
+    """Draw the gap as bars of what the order and what noise makes of it, by judge and budget."""
+    table = run.tables["terms"]
+    table = table.assign(order=table["ranking"] + table["calibration"])  # never negative
+    figure, ax = new_figure(height=3.3)
+    names: list[str] = []
+    for judge in ("clean", "noisy"):
+        names.append(rf"$\bf{{{judge}\ labels}}$")
+        for _, row in table[table["labels"] == judge].iterrows():
+            y, e = -len(names), row["epsilon"]
+            names.append("no privacy" if math.isinf(e) else rf"$\epsilon = {e:g}$")
+            ax.barh(y, row["order"], 0.7, color=COLOURS[0])
+            ax.barh(y, row["noise"], 0.7, row["order"], color=COLOURS[1])
+            ax.plot(row["total"], y, "o", color="black", ms=4)
+            end = max(row["total"], row["order"] + row["noise"])
+            place = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+            ax.annotate(f"{row['total']:.3f}", (end, y), (6, 0), **place)
+    ax.set_yticks(-np.arange(len(names)), names, fontsize=9)
+    ax.set_ylim(0.4 - len(names), 0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.margins(x=0.12)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("gap: area from bound to curve")
+    words = {"order of the scores": COLOURS[0], "label noise": COLOURS[1]}
+    words_above(ax, words | {"• seen": "black"})
+    head_rows(figure, gap_headline(table))
+    parameters, least = run.parameters, table["calibration"].abs().max()
+    return Drawn(
+        figure,
+        "Bars of the gap for each budget: with clean labels it is all order, with noisy ones "
+        "noise comes on top.",
+        f"The gap and its terms, {parameters['dataset']} ({parameters['model']}): means over "
+        f"{parameters['n_seeds']} training runs. The order's part is ranking and calibration, of "
+        f"which calibration makes {least:.3f} at most. What lies between bar and point is the "
+        "finite sample.",
+    )
+
+
+def gap_headline(table: pd.DataFrame) -> str:
+    """How much of the gap is noise at the smallest budget, judged by noisy labels."""
+    noisy = table[table["labels"] == "noisy"]
+    row = noisy.loc[noisy["epsilon"].idxmin()]
+    share = row["noise"] / (row["noise"] + row["ranking"] + row["calibration"])
+    return (
+        f"Noisy labels, epsilon {row['epsilon']:g}: {percent(share)} of the gap\n"
+        "is noise, which no score can remove"
+    )

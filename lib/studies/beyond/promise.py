@@ -6,18 +6,20 @@ population whose selective accuracy is known, from which validation data of any 
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import special
 
-from lib.plot import COLOURS, MARKERS, new_figure
+from lib.plot import COLOURS, MARKERS, panels
 from lib.privacy import PrivacyLedger, joint_epsilon
 from lib.runs import run_all
 from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head_rows, words_above
 from lib.studies.interplay.experiments import ExperimentSettings
 from lib.training import ManyTrainings, TrainingConfig
 
@@ -151,28 +153,60 @@ def compositions(trained: Trained, budgets: tuple[float, ...]) -> pd.DataFrame:
     )
 
 
-def plot_coverage(table: pd.DataFrame, best: float) -> Figure:
-    """Draw mean coverage by the threshold's budget, a line for each size."""
-    figure, ax = new_figure(height=3.4)
-    for place, (n, each) in enumerate(table.groupby("n")):
-        private = each[each["way"] == WAYS[0]]
-        free = each.set_index("way").loc[WAYS[2], "coverage"]
-        ax.errorbar(
-            private["epsilon"],
-            private["coverage"],
-            1.96 * private["coverage se"],
-            fmt=MARKERS[place] + "-",
-            color=COLOURS[place],
-            label=f"{n:,} points",
-        )
-        ax.axhline(free, ls="--", lw=1, color=COLOURS[place])
-    ax.axhline(best, ls=":", lw=1, color="black")
-    ax.set_xscale("log")
-    budgets = sorted(table.loc[table["way"] == WAYS[0], "epsilon"].unique())
-    ax.set_xticks(budgets, [f"{e:g}" for e in budgets])
-    ax.minorticks_off()
-    ax.set_ylim(0, 1)
-    ax.set_xlabel(r"$\epsilon$ of the threshold")
-    ax.set_ylabel("coverage")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-    return figure
+@draws("promise", "coverage")
+def draw_coverage(run: Run) -> Drawn:
+    """Draw how often promises break, and what is answered, by validation points and budget."""
+    table, values = run.tables["ways"], run.values
+    if "epsilon" not in table:  # a digest, of one budget
+        table = table.assign(epsilon=values["spoken"])
+    quantile = table[(table["way"] == WAYS[3]) & (table["epsilon"] == values["spoken"])]
+    lines = [("not private", "black", table[table["way"] == WAYS[2]])]
+    lines += [("private quantile", COLOURS[1], quantile)]
+    private = table[table["way"] == WAYS[0]].groupby("epsilon")
+    lines += [(f"{epsilon:g}", COLOURS[0], each) for epsilon, each in private]
+    figure, (kept, answered) = panels(2, 2.1)
+    beside = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 8}
+    for place, (name, color, each) in enumerate(lines):
+        look = {"color": color, "marker": MARKERS[min(place, 2)], "ms": 4, "lw": 1.4}
+        kept.plot(each["n"], 100 * each["broken"], **look)
+        answered.plot(each["n"], 100 * each["coverage"], **look)
+        if color == COLOURS[0]:
+            first = each["n"].iloc[0], 100 * each["coverage"].iloc[0]
+            answered.annotate(name, first, (-6, 0), color=color, **beside)
+    kept.axhline(100 * values["allowed"], color="0.4", ls="--", lw=1)
+    answered.axhline(100 * values["best"], color="0.4", ls=":", lw=1)
+    kept.set_ylabel("promises broken (%)")
+    answered.set_ylabel("answered (%)")
+    allowed = {"xycoords": kept.get_yaxis_transform(), "va": "top", "fontsize": 8}
+    kept.annotate("allowed", (0.02, 100 * values["allowed"] - 0.1), color="0.4", **allowed)
+    sizes = sorted(set(table["n"]))
+    for ax in (kept, answered):
+        ax.set_ylim(bottom=0)
+        ax.set_xscale("log")
+        ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        ax.minorticks_off()
+        ax.set_xlim(0.75 * sizes[0], 1.1 * sizes[-1])
+    answered.set_xlabel("validation points")
+    words = {"private, by $\\epsilon$": COLOURS[0], "not private": "black"}
+    words_above(kept, words | {"private quantile": COLOURS[1]})
+    head_rows(figure, promise_headline(values))
+    parameters = run.parameters
+    return Drawn(
+        figure,
+        "Private promises break in few draws, those of a private quantile in many; what is "
+        "answered rises with points and budget.",
+        f"A promised accuracy of {parameters['target']:g}, {parameters['dataset']} "
+        f"({parameters['model']}): means of {parameters['draws']:,} draws. Dashed: how many draws "
+        "may break it; dotted: the largest coverage there is. The private quantile has an epsilon "
+        f"of {values['spoken']:g}.",
+    )
+
+
+def promise_headline(values: Mapping[str, float]) -> str:
+    """How often private promises break at most, and what one costs where points are few."""
+    private, free = (100 * values[f"{name}_few"] for name in ("private", "noiseless"))
+    few, epsilon = values["few"], rf"$\epsilon = {values['spoken']:g}$"
+    return (
+        f"At most {100 * values['broken']:.1f}% of private promises break;\n"
+        f"{few:,} points: {epsilon} answers {private:.0f}%, without noise {free:.0f}%"
+    )

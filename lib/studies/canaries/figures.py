@@ -6,9 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.canaries.published import LEVELS
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head, percent
 
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 _STYLE = {
@@ -65,32 +68,57 @@ def plot_careful(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_coverage(studies: dict[int, pd.DataFrame], level: float) -> Figure:
+def coverage_headline(table: pd.DataFrame, classes: int) -> str:
+    """How often P5's lower limit is above the truth at the smallest epsilon, in words."""
+    row = table[table["interval"] == "paper"].set_index("epsilon")["exceeds"].sort_index()
+    said = f"At $\\epsilon$ = {row.index[0]:g} and {classes} classes, P5's lower bound"
+    return f"{said}\nis above the truth in {percent(row.iloc[0])} of the audits"
+
+
+@draws("canaries", "coverage")
+def draw_coverage(run: Run) -> Drawn:
     """Draw how often lower limits exceed the truth, one plot per number of classes."""
     shown = {
-        "paper": ("the paper's", COLOURS[6], "X"),
-        "all three": ("all three corrected", COLOURS[0], MARKERS[0]),
-        "one label": ("one label", COLOURS[1], MARKERS[1]),
-        "top label, lower": ("top label (5% allowed)", COLOURS[2], MARKERS[2]),
+        "paper": ("P5", COLOURS[6], "X"),
+        "all three": ("corrected", COLOURS[0], MARKERS[0]),
         "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
+        "one label": ("one label", COLOURS[1], MARKERS[1]),
+        "top label, lower": ("top label", COLOURS[2], MARKERS[2]),
     }
-    figure, axes = panels(len(studies), 2.9, sharey=True)
-    for ax, (classes, table) in zip(axes, studies.items(), strict=True):
-        for name, (label, colour, marker) in shown.items():
-            rows = table[table["interval"] == name]
-            ax.plot(rows["epsilon"], rows["exceeds"], color=colour, marker=marker, label=label)
-        ax.axhline(1 - level, color="0.4", linestyle=":", marker="")
-        ax.axhline((1 - level) / 2, color="0.4", linestyle=":", marker="")
-        ax.set_title(f"{classes} classes")
-        ax.set_ylabel("above the truth")
+    tables = {classes: run.tables[f"coverage_{classes}"] for classes in (100, 10)}
+    figure, axes = panels(len(tables), 2.2, sharey=True)
+    inside = {"xycoords": "axes fraction", "ha": "right"}
+    for ax, (classes, table) in zip(axes, tables.items(), strict=True):
+        ax.axhspan(0, 0.05, color="0.87", lw=0)
+        for name, (_, colour, marker) in shown.items():
+            rows = table[table["interval"] == name].sort_values("epsilon")
+            ax.plot(rows["epsilon"], rows["exceeds"], color=colour, marker=marker, ms=4, lw=1.4)
+            if name == "paper":
+                first = tuple(rows[["epsilon", "exceeds"]].iloc[0])
+                beside = {"xytext": (4, 4), "textcoords": "offset points", "weight": "bold"}
+                ax.annotate(percent(first[1]), first, **beside)
+        ax.annotate(f"{classes} classes", (0.98, 0.88), **inside)
+        ax.set_ylabel("bounds too high")
         ax.set_xscale("log")
-    last = axes[-1]
-    ticks = sorted(next(iter(studies.values()))["epsilon"].unique())
-    last.set_xticks(ticks, [f"{t:g}" for t in ticks])
-    last.minorticks_off()
-    last.set_xlabel(r"true $\epsilon$")
-    last.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.3), ncol=2)
-    return figure
+    ticks = sorted(tables[100]["epsilon"].unique())
+    axes[-1].set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes[-1].minorticks_off()
+    axes[-1].set_xlabel(r"true $\epsilon$")
+    axes[0].set_ylim(0, 1.2 * max(0.1, *(table["exceeds"].max() for table in tables.values())))
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
+    axes[0].annotate(
+        "gray: allowed", (0.98, 0.74), xycoords="axes fraction", ha="right", color="0.5"
+    )
+    words = {word: colour for word, colour, _ in shown.values()}
+    head(axes[0], coverage_headline(tables[100], 100), words)
+    repetitions = int(tables[100]["repetitions"].iloc[0])
+    return Drawn(
+        figure,
+        "Two plots, of 100 and of 10 classes: how often each lower bound is above the true "
+        "epsilon, by this epsilon; a gray band is what is allowed.",
+        f"Of {repetitions:,} audits of randomized response, 1,000 canaries each, the part whose "
+        "lower bound is above the truth. Gray: what 95% intervals (2.5%) and bounds (5%) may have.",
+    )
 
 
 def plot_confidences(cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Figure:

@@ -16,7 +16,13 @@ from lib.audit.canaries import (
     top_label_bound,
     top_label_guesses,
 )
-from lib.privacy import GaussianLabels, LaplaceLabels, RandomizedResponse
+from lib.privacy import (
+    GaussianLabels,
+    LaplaceLabels,
+    RandomizedResponse,
+    confident_gnmax,
+    vote_histogram,
+)
 from lib.runs import Job, run_all
 from lib.studies.canaries.draws import CanaryDraw, CanaryGroup, canary_labels
 from lib.studies.default_problem import default_problem, test_points
@@ -395,6 +401,36 @@ def _pate(settings: MechanismSettings, truth: np.ndarray) -> list[MechanismResul
             )
         )
     return results
+
+
+def linear_on_answers(settings: MechanismSettings) -> list[float]:
+    """Accuracy of logistic regression on the very answers that PATE's first students learn from.
+
+    One number an ensemble. A student below it wastes what the teachers told: then its training is
+    the bottleneck, not the privacy of the answers.
+    """
+    from sklearn.linear_model import LogisticRegression  # here: it takes a second
+
+    jobs, found = _students(settings), []
+    for job, run in zip(jobs, run_all(jobs), strict=True):
+        loaded = job.teachers.data.load()
+        (told,) = run_all([job.teachers])
+        images = np.asarray(loaded.training.inputs).reshape(len(loaded.training.inputs), -1)
+        order = np.random.default_rng(job.seed).permutation(len(images))[: job.queries]
+        votes = vote_histogram(told.arrays["predictions"][:, order], loaded.training.classes)
+        sigma1, sigma2, threshold, most = job.noise[0]
+        noise_seed = int(np.random.SeedSequence([job.seed, 6, 0]).generate_state(1)[0])
+        answers = confident_gnmax(votes, sigma1, sigma2, threshold, noise_seed, most)
+        rows, labels = order[answers.answered], answers.labels[answers.answered]
+        if len(rows) != run.arrays["answered"][0]:
+            raise ValueError("other answers than the student's: PateStudents draws them otherwise")
+        # One class alone is guessed always; without an answer the first, as the student does.
+        guesses = np.full(len(loaded.labels), labels[0] if len(labels) else 0)
+        if len(np.unique(labels)) > 1:
+            model = LogisticRegression(max_iter=5000).fit(images[rows], labels)
+            guesses = model.predict(np.asarray(loaded.evaluation).reshape(len(guesses), -1))
+        found.append(float(np.mean(guesses == loaded.labels)))
+    return found
 
 
 def _release(found: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Figures of the chapter on counterfactual evaluation."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from lib.counterfactual.sequences import ConfidenceSequence
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.counterfactual.classifiers import Simulated
 from lib.studies.counterfactual.simulation import share_interval
-from lib.studies.counterfactual.tables import ESTIMATOR_TITLES
-from lib.studies.headed import head
+from lib.studies.counterfactual.tables import ESTIMATOR_TITLES, LEARNER_TITLES
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head, head_rows, percent, words_above
 
 _NAMES = ("A", "B")
 _POINTS = 600  # that are drawn
@@ -62,27 +64,77 @@ def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
     return figure
 
 
-def plot_miscoverage(results: pd.DataFrame, reported: Mapping[tuple[str, str], float]) -> Figure:
-    """Miscoverage of each estimator with each learner, beside the values that P4 prints."""
-    learners = list(dict.fromkeys(results["learner"]))
-    figure, axes = panels(len(learners), 1.45)
-    for ax, learner in zip(axes, learners, strict=True):
-        rows = results[results["learner"] == learner].set_index("estimator")
-        for y, estimator in enumerate(reversed(ESTIMATOR_TITLES)):
-            row = rows.loc[estimator]
-            low, high = share_interval(row["miscovered"], row["repetitions"])
-            ax.plot([low, high], [y, y], color=COLOURS[0], lw=4, alpha=0.4, marker="")
-            ax.plot(row["miscoverage"], y, "o", color=COLOURS[0], label="here" * (y == 0))
-            diamond = {"mfc": "none", "mec": COLOURS[1], "ms": 8, "mew": 1.6}
-            ax.plot(reported[learner, estimator], y, "D", label="P4" * (y == 0), **diamond)
-        ax.axvline(_ALPHA, color="black", ls="--", lw=1)
-        ax.set_yticks(range(3), [ESTIMATOR_TITLES[e] for e in reversed(ESTIMATOR_TITLES)])
-        ax.set_ylim(-0.5, 2.5)
-        ax.set_title({"super": "super learner"}.get(learner, learner), loc="left")
-    axes[-1].set_xlabel("fraction of intervals that miss the truth")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=2)
-    return figure
+@draws("counterfactual", "miscoverage")
+def draw_miscoverage(run: Run) -> Drawn:
+    """Draw A's lead over B: mean estimates and intervals, and how often these miss the truth."""
+    table, truth = run.tables["experiment_1"], run.values["trial_truth"]
+    trial = run.tables["trial"].set_index("quantity").iloc[:, -1]  # A's less B's
+    figure, ax = new_figure(height=3.8)
+    ax.axvline(truth, color="black", lw=1.2)
+    beside = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+    right = {"xycoords": ax.get_yaxis_transform(), "xytext": (4, 0)} | beside | {"fontsize": 8}
+    ax.annotate("truth", (truth, 0), (4, 0), **beside)
+    ax.annotate("miss (%)", (1, 0), **right)
+    names = [_bold("one trial"), "scores seen", ESTIMATOR_TITLES["dr"]]
+    looks = (("selective", COLOURS[1], "s"), ("counterfactual", COLOURS[0], "o"))
+    for y, (kind, color, marker) in zip((-1, -2), looks, strict=True):
+        ends = trial[f"{kind} low"], trial[f"{kind} high"]
+        _interval(ax, y, trial[f"{kind} score"], ends, color, marker)
+    for learner, rows in reversed(list(table.groupby("learner", sort=False))):
+        y, names = y - 1, [*names, _bold(learner)]
+        for estimator, row in rows.set_index("estimator").iterrows():
+            y, names = y - 1, [*names, estimator]
+            best = estimator == ESTIMATOR_TITLES["dr"]
+            value, half = truth + row["bias"], row["width"] / 2
+            color = COLOURS[0] if best else "0.45"
+            _interval(ax, y, value, (value - half, value + half), color, "o" if best else "D")
+            count = round(row["misses population"] * row["repetitions"])
+            low, high = (100 * end for end in share_interval(count, row["repetitions"]))
+            said = f"{100 * row['misses population']:.0f} [{low:.0f}, {high:.0f}]"
+            ax.annotate(said, (1, y), color=color, **right)
+    ax.set_yticks(-np.arange(len(names)), names, fontsize=9)
+    ax.set_ylim(y - 0.7, 0.7)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("score of A minus B's")
+    flexible = table[table["learner"] != LEARNER_TITLES["linear"]]
+    missed = flexible.loc[flexible["estimator"] == ESTIMATOR_TITLES["dr"], "misses population"]
+    head_rows(figure, lead_headline(trial["selective score"], truth, list(missed)))
+    counts = " to ".join(dict.fromkeys(f"{n:,}" for n in _ends(table["repetitions"])))
+    return Drawn(
+        figure,
+        "A's lead over B by the scores seen, far below the truth, and by each estimator and "
+        "learner: linear ones are off; doubly robust ones with flexible learners are near it.",
+        "How far A leads, by one trial, and by three learners: mean estimates and mean 95% "
+        f"intervals of {counts} trials. At the right, the percentage of these intervals that "
+        "misses the truth, with its exact 95% interval; 5 is allowed.",
+    )
+
+
+def lead_headline(seen: float, truth: float, missed: Sequence[float]) -> str:
+    """What the scores seen say of A's lead, and how often intervals of flexible learners miss it.
+
+    `missed` are fractions of doubly robust intervals, one a learner.
+    """
+    range_ = " to ".join(dict.fromkeys(percent(share) for share in _ends(missed)))
+    said = f"A leads by {truth:.3f}; the scores seen say {seen:.3f}"
+    return f"{said}\nFlexible and doubly robust: {range_} miss it"
+
+
+def _bold(words: str) -> str:
+    return rf"$\bf{{{words}}}$".replace(" ", r"\ ")
+
+
+def _ends(numbers: Sequence[Any] | pd.Series) -> tuple[Any, Any]:
+    return min(numbers), max(numbers)
+
+
+def _interval(
+    ax: Axes, y: float, value: float, ends: tuple[float, float], color: str, marker: str
+) -> None:
+    """A value and a thin interval in a row of a plot."""
+    ax.plot(ends, [y, y], color=color, lw=1.4, marker="")
+    ax.plot(value, y, marker, color=color)
 
 
 def _limits(counts: pd.Series, repetitions: pd.Series) -> np.ndarray:
@@ -91,20 +143,42 @@ def _limits(counts: pd.Series, repetitions: pd.Series) -> np.ndarray:
     return np.transpose([share_interval(*pair) for pair in pairs])
 
 
-def plot_power(results: pd.DataFrame) -> Figure:
-    """Rejection rates of experiment 2 by shift, one line a sample size."""
-    figure, ax = new_figure(height=3.2)
-    for k, (n, rows) in enumerate(results.groupby("n")):
-        rows = rows.sort_values("shift")
-        colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
-        low, high = _limits(rows["rejected"], rows["repetitions"])
-        ax.fill_between(rows["shift"], low, high, color=colour, alpha=0.15, lw=0)
-        ax.plot(rows["shift"], rows["power"], color=colour, marker=marker, label=f"{n:,}")
-    ax.axhline(_ALPHA, color="black", ls="--", lw=1)
-    ax.set_xlabel(r"shift $\mu$ of B's boundary")
-    ax.set_ylabel("fraction of rejections")
-    figure.legend(loc="outside upper center", ncols=3, title="points")
-    return figure
+@draws("counterfactual", "power")
+def draw_power(run: Run) -> Drawn:
+    """Draw experiment 2 by shift: rejections and misses, one line a number of points."""
+    figure, axes = panels(2, 2.2)
+    repetitions, words = run.parameters["power_repetitions"], {}
+    for ax, name in zip(axes, ("power", "power_misses"), strict=True):
+        table = run.tables[name].set_index("shift")
+        for k, (n, rates) in enumerate(table.items()):
+            color = COLOURS[k % len(COLOURS)]
+            low, high = _limits((rates * repetitions).round(), rates * 0 + repetitions)
+            ax.fill_between(table.index, 100 * low, 100 * high, color=color, alpha=0.15, lw=0)
+            ax.plot(table.index, 100 * rates, color=color, marker=MARKERS[k % len(MARKERS)], ms=4)
+            words[f"{int(n):,}"] = color
+        ax.axhline(100 * _ALPHA, color="black", ls="--", lw=1)
+        ax.set_ylim(bottom=0)
+    axes[0].set_ylabel("rejections (%)")
+    axes[1].set_ylabel("misses (%)")
+    axes[1].set_xlabel("shift of B's boundary")
+    words_above(axes[0], {"points:": "black"} | words)
+    head_rows(figure, power_headline(run.tables["power_misses"]))
+    return Drawn(
+        figure,
+        "Rejections rise with the shift, faster with more points; misses are most at one shift.",
+        "Tests that reject and intervals that miss the population's difference, by shift and "
+        f"number of points: {repetitions:,} repetitions, with exact 95% intervals; dashed: 5%.",
+    )
+
+
+def power_headline(misses: pd.DataFrame) -> str:
+    """At which shift intervals miss most, and how often."""
+    rates = misses.set_index("shift")
+    worst = rates.max(axis=1).idxmax()
+    return (
+        "More points find smaller shifts, but at a shift\n"
+        f"of {worst:g} up to {percent(rates.loc[worst].max())} of the intervals miss"
+    )
 
 
 def plot_positivity(results: pd.DataFrame) -> Figure:
@@ -152,6 +226,92 @@ def plot_overlap(levels: Mapping[float, tuple[Estimate, Estimate]], truth: float
     below.set_ylabel("score of A minus B's")
     below.legend(fontsize=9)
     return figure
+
+
+@draws("counterfactual_limits", "misses")
+def draw_misses(run: Run) -> Drawn:
+    """Draw how often 95% intervals miss the truth, by what is wrong, worst first."""
+    rows = _ways_to_miss(run)
+    figure, ax = new_figure(height=3.4)
+    ax.axvline(100 * _ALPHA, color="black", ls="--", lw=1)
+    beside = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+    beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the dashes
+    for y, (_, missed, with_known) in enumerate(rows):
+        share, ends = 100 * missed[0] / missed[1], 100 * np.array(share_interval(*missed))
+        _interval(ax, -y, share, tuple(ends), COLOURS[1], "o")
+        at, place = (ends[1], (5, 0)) if share < 90 else (ends[0], (-6, 0))
+        place = {"xytext": place, "ha": "left" if share < 90 else "right"} | beside
+        ax.annotate(f"{share:.0f}", (at, -y), color=COLOURS[1], **place)
+        if with_known:
+            share, ends = (
+                100 * with_known[0] / with_known[1],
+                100 * np.array(share_interval(*with_known)),
+            )
+            _interval(ax, -y, share, tuple(ends), COLOURS[2], "D")
+            place = {"xytext": (-6, 0), "ha": "right"} | beside
+            ax.annotate(f"{share:.0f}", (ends[0], -y), color=COLOURS[2], **place)
+    ax.set_yticks(-np.arange(len(rows)), [name for name, _, _ in rows], fontsize=9)
+    ax.set_ylim(0.6 - len(rows), 0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlim(-9, 103)
+    ax.set_xlabel("intervals that miss the truth (%)")
+    words = {"as usual": COLOURS[1], "propensities known": COLOURS[2]}
+    words_above(ax, words)
+    ((leaked, after),) = ((name, missed) for name, missed, _ in rows if "data leaked" in name)
+    (two,) = (row[1:] for row in rows if row[0] == _TWO)
+    head_rows(figure, misses_headline(leaked, after, *two))
+    return Drawn(
+        figure,
+        "Percentages of intervals that miss the truth: all with leaked test data or a threshold, "
+        "many in other ways, few with known propensities.",
+        "Percentage of 95% intervals that miss the truth (dashed: 5), with exact 95% intervals "
+        "over repetitions. Squares: the same with known propensities. Looking: as points arrive, "
+        "at intervals for one time, and at a confidence sequence.",
+    )
+
+
+_TWO = "digits III: two models"
+_Counted = tuple[int, int]  # misses, of how many
+
+
+def _ways_to_miss(run: Run) -> list[tuple[str, _Counted, _Counted | None]]:
+    """What goes wrong, misses of intervals, and those with known propensities; worst first."""
+    table, edges = run.tables["draws"], run.tables["edges"]
+    which = (table["data"] == "digits") & (table["learner"] == "linear")
+    digits = table[which].set_index("scenario")
+    met = edges[edges["half-width"] == 0.2].iloc[-1]  # where edges meet, with the most points
+
+    def share(rate: float, count: int) -> _Counted:
+        return round(rate * count), int(count)
+
+    def drawn(scenario: str, column: str = "missed") -> _Counted:
+        return int(digits.loc[scenario, column]), int(digits.loc[scenario, "draws"])
+
+    leaks, streams = run.parameters["leak_repetitions"], run.parameters["streams"]
+    known = [share(met[name], met["repetitions"]) for name in ("missed", "missed, known")]
+    looks = [share(run.values[f"{name}_missed"], streams) for name in ("pointwise", "sequence")]
+    part = run.parameters["leaks"][-1]
+    leaked = f"{'all' if part == 1 else f'{part:.0%} of'} test data leaked"
+    rows: list[tuple[str, _Counted, _Counted | None]] = [
+        (leaked, share(run.values["leak_missed"], leaks), None),
+        ("digits I: a threshold", drawn("I"), None),
+        ("looking at all times", looks[0], None),
+        (_TWO, drawn("III"), drawn("III", "missed, known")),
+        ("edges that meet", *known),
+        ("looking, by a sequence", looks[1], None),
+        ("digits II: two rules", drawn("II"), drawn("II", "missed, known")),
+        ("nothing leaked", share(run.values["leak_none"], leaks), None),
+    ]
+    return sorted(rows, key=lambda row: -row[1][0] / row[1][1])
+
+
+def misses_headline(leaked: str, after: _Counted, fitted: _Counted, known: _Counted) -> str:
+    """How often intervals miss after a leak, and on digits with fitted and known propensities."""
+    missed, usual, told = (percent(count / of) for count, of in (after, fitted, known))
+    return (
+        f"{leaked[0].upper()}{leaked[1:]}: {missed} of intervals miss.\n"
+        f"Digits: {usual}, or {told} if propensities are known"
+    )
 
 
 def plot_leak(results: pd.DataFrame) -> Figure:

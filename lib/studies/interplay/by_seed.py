@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from lib.selective.uncertainty import Mean
 from lib.studies.interplay.experiments import P1_METHODS, Experiments, ExperimentSettings, Imbalance
@@ -180,28 +179,17 @@ def rarest(study: Imbalance, fewest: int) -> tuple[str, Values]:
     return "", np.empty(0)
 
 
-def rises(orders: Mapping[str, pd.DataFrame]) -> str:
-    """How far the softmax response's relative score rises, in words: a part of a caption."""
-    said = []
-    for title, table in orders.items():
-        found = table[table["method"] == "SR"].set_index("epsilon")["relative"]
-        free, strict = found[found.index.max()], found[found.index.min()]
-        said.append(f"{free:.2f} to {strict:.2f} on {title.partition(' (')[0]}")
-    return f"SR without privacy and at the smallest budget: {', '.join(said)}."
-
-
 def tried(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """What recorded runs gave SAT and the baseline, in words: a part of a caption.
+    """What runs gave SAT and the baseline, in words, from their parameters: a part of a caption.
 
     How often a training point is met after the burn-in, in expectation, and the learning rates with
     privacy that validation points chose from.
     """
     visits, rates = [], []
-    for title, run in runs.items():
-        name = title.partition(" (")[0]
-        after = (1 - ExperimentSettings.burn_in) * run["used"]["epochs"]
+    for name, parameters in runs.items():
+        after = (1 - ExperimentSettings.burn_in) * parameters["epochs"]
         visits.append(f"{after:.0f} on {name}")
-        rates.append(f"{', '.join(f'{rate:g}' for rate in run['parameters']['rates'])} on {name}")
+        rates.append(f"{', '.join(f'{rate:g}' for rate in parameters['rates'])} on {name}")
     return (
         f"Visits to a training point after SAT's burn-in: {', '.join(visits)}. "
         f"Rates to choose from with privacy: {'; '.join(rates)}."

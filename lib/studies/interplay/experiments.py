@@ -277,14 +277,23 @@ class ExperimentSettings:
 
 
 def all_points(
-    dataset: str, model: str, *, hidden: int = 32, activation: str = "tanh", seed: int = 0
+    dataset: str,
+    model: str,
+    *,
+    hidden: int = 32,
+    activation: str = "tanh",
+    validation: int = 0,
+    seed: int = 0,
 ) -> tuple[DataSpec, ModelSpec]:
-    """All points of a data set, some of them to choose learning rates on, and a model for them."""
+    """All points of a data set, some of them to choose learning rates on, and a model for them.
+
+    `validation` is how many these are; 0: a tenth, at most 3,000. Digits always have 200.
+    """
     sizes = {"train": 1000, "validation": 200, "test": 597}
     if dataset != "digits":
         train, test = (load_images(dataset, split) for split in ("train", "test"))
         flat_colours = model in ("linear", "mlp") and train.images.shape[3] > 1
-        validation = min(3000, len(train) // 10)
+        validation = validation or min(3000, len(train) // 10)
         left = len(train) - validation - flat_colours * PUBLIC_IMAGES
         if train.groups is not None:  # the one in which a set is full is in no other
             left -= 2 * int(np.bincount(train.groups).max())

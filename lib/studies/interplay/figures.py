@@ -2,22 +2,26 @@
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from scipy import special
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.selective.areas import normalized_score, random_order_score
 from lib.selective.curves import accuracy_bound, accuracy_coverage
+from lib.studies.default_problem import title
+from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, percent
+from lib.studies.interplay import by_seed
 from lib.studies.interplay.experiments import Experiments, Imbalance, selective_net_curve
 from lib.studies.interplay.outlier import OutlierStudy
-from lib.studies.interplay.tables import acceptance_position, mean_curve
+from lib.studies.interplay.tables import acceptance_position, mean_curve, recorded_order
 
 _LINES = ("-", "--", "-.", ":")
 _METHODS = {
@@ -92,6 +96,91 @@ def outlier_headline(study: OutlierStudy) -> str:
     return "Models wrong about the outlier:\n" + ", ".join(said)
 
 
+def of_each_data(run: Run) -> dict[str, Run]:
+    """A run, and the largest recorded one on each other data set with its budgets, by data set."""
+    found: dict[str, Run] = {}
+    for each in (run, *run.recorded):
+        if each.parameters["epsilons"] == run.parameters["epsilons"]:  # plots share their axis
+            name = title(each.parameters["dataset"]).partition(" (")[0]
+            found.setdefault(name, each._replace(reported=run.reported))
+    return found
+
+
+def printed_coverages(run: Run, budgets: Sequence[float]) -> npt.NDArray:
+    """P1's Table 1, shape (methods, budgets); no row if it lacks the run's data, or a budget."""
+    table = {name: cell for name, cell in run.reported.items() if name.startswith("P1-T1-")}
+    methods = dict.fromkeys(name.split("-")[3] for name in table)
+    dataset = run.parameters["dataset"]
+    found = [[by_seed.printed(table, dataset, method, e) for e in budgets] for method in methods]
+    return np.array([row for row in found if None not in row])
+
+
+def left_headline(coverage: pd.DataFrame, name: str) -> str:
+    """How many answers are left at the smallest budget, on average over methods, in words."""
+    strictest = coverage["epsilon"].min()
+    left = coverage.loc[coverage["epsilon"] == strictest, "coverage"].mean()
+    said = f"At {epsilon_word(strictest)} the accuracy without privacy leaves"
+    return f"{said}\n{percent(left)} of the answers on {name}"
+
+
+@draws("interplay", "left")
+def draw_left(run: Run) -> Drawn:
+    """Draw the coverage for non-private accuracy by budget, a plot per data set (P1, Table 1)."""
+    runs = of_each_data(run)
+    tables = [_coverages(each) for each in runs.values()]
+    budgets = sorted(run.parameters["epsilons"], reverse=True)
+    figure, axes = panels(len(runs), 1.7, sharey=True)
+    for ax, (name, each), table in zip(axes, runs.items(), tables, strict=True):
+        theirs = printed_coverages(each, budgets)
+        if len(theirs):  # without privacy all are left
+            ends = [np.append(1, end) for end in (theirs.min(0), theirs.max(0))]
+            ax.fill_between(range(len(budgets) + 1), *ends, color="0.87", lw=0)
+        for method, rows in table.groupby("method", sort=False):
+            left = np.append(1, rows.set_index("epsilon")["coverage"].loc[budgets])
+            ax.plot(left, lw=1.2, ms=4, **_look(method))
+        mean = table.loc[table["epsilon"] == budgets[-1], "coverage"].mean()
+        _end_number(ax, len(budgets), mean)
+        ax.annotate(name, (0.03, 0.05), xycoords="axes fraction")
+        ax.set_xlim(-0.2, len(budgets) + 0.75)
+        ax.set_xticks(range(len(budgets) + 1), map(_budget_word, (math.inf, *budgets)))
+        ax.set_ylabel("answers left")
+    axes[0].set_ylim(0, 1.03)
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
+    axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
+    words = _method_words(tables) | {"P1's ResNet-18": "0.5"}
+    head(axes[0], left_headline(tables[0], next(iter(runs))), words)
+    return Drawn(
+        figure,
+        "One plot per data set: answers left, from all without privacy to the smallest budget, a "
+        "line a method; a gray band for P1's methods.",
+        "The largest coverage at which a private model is as accurate as its twin without privacy "
+        "is on all points: means over training runs; the number is the mean of the methods. Gray: "
+        "from the least to the most of P1's Table 1.",
+    )
+
+
+def _end_number(ax: Axes, x: float, share: float, color: str = "black") -> None:
+    """Write a share to the right of where a line ends."""
+    beside = {"xytext": (8, 0), "textcoords": "offset points", "va": "center"}
+    ax.annotate(percent(share), (x, share), weight="bold", color=color, **beside)
+
+
+def _look(method: str) -> dict[str, str]:
+    return {"color": _METHODS[method][0], "marker": MARKERS[list(_METHODS).index(method)]}
+
+
+def _method_words(tables: Iterable[pd.DataFrame]) -> dict[str, str]:
+    """The methods of all tables, to their colors."""
+    methods = set().union(*(table["method"] for table in tables))
+    return {method: color for method, (color, _) in _METHODS.items() if method in methods}
+
+
+def _coverages(run: Run) -> pd.DataFrame:
+    """The summary's rows of the main model that have a coverage for non-private accuracy."""
+    table, model = run.tables["summary"], run.parameters["models"][0]
+    return table[table["model"] == model].dropna(subset=["coverage"])
+
+
 def plot_panel(trained: Experiments) -> Figure:
     """Draw selective accuracy against coverage for P1's methods, one plot per budget (Figure 2)."""
     epsilons, coverages = trained.settings.epsilons, trained.settings.coverages
@@ -119,57 +208,55 @@ def plot_panel(trained: Experiments) -> Figure:
     return figure
 
 
-def plot_scores(table: pd.DataFrame) -> Figure:
-    """Draw mean normalized scores by budget, a line a method, with standard deviations."""
-    figure, ax = new_figure(height=3.4)
-    for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
-        colour, line = _METHODS.get(method, (COLOURS[i % 7], "-"))
-        ax.errorbar(
-            np.arange(len(rows)) + 0.04 * (i - 3),
-            rows["score"],
-            yerr=rows["score sd"],
-            color=colour,
-            linestyle=line or "-",
-            marker=MARKERS[i % 7],
-            capsize=2,
-            label=method,
-        )
-    positive = table["score"][table["score"] > 0]
-    if len(positive):  # a standard deviation may reach below 0, where no logarithm is
-        ax.set_yscale("log")
-        top = (table["score"] + table["score sd"].fillna(0)).max()
-        ax.set_ylim(0.5 * positive.min(), 1.3 * top)
-    _epsilon_ticks(ax, table["epsilon"].unique())
-    ax.set_ylabel("normalized score")
-    _legend_below(ax, 0.12)
-    return figure
+def order_headline(table: pd.DataFrame) -> str:
+    """What becomes of the softmax response's order at the smallest budget, in words."""
+    found = table[table["method"] == "SR"].set_index("epsilon")["relative"].sort_index()
+    free, strict = found.iloc[-1], found.iloc[0]
+    costs = "Privacy costs order" if strict > free else "Privacy costs SR no order"
+    return (
+        f"{costs}: SR's score goes from {percent(free)}\n"
+        f"to {percent(strict)} of a random order's at {epsilon_word(found.index[0])}"
+    )
 
 
-def plot_order(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw relative scores by budget, one plot per data set; 1 is a random order."""
-    figure, axes = panels(len(tables), 2.3)
-    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+@draws("normalized_score", "order")
+def draw_order(run: Run) -> Drawn:
+    """Draw relative scores by budget, a plot per data set; 1 is a random order."""
+    runs = of_each_data(run)
+    tables = [recorded_order(each) for each in runs.values()]
+    budgets = [math.inf, *sorted(run.parameters["epsilons"], reverse=True)]
+    figure, axes = panels(len(runs), 1.7, sharey=True)
+    for ax, name, table in zip(axes, runs, tables, strict=True):
         for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
-            colour, line = _METHODS[method]
-            ends = [rows["relative"] - rows["low"], rows["high"] - rows["relative"]]
-            ax.errorbar(
-                np.arange(len(rows)) + 0.06 * (i - 2),
-                rows["relative"],
-                yerr=[end.fillna(0) for end in ends],
-                color=colour,
-                linestyle=line,
-                marker=MARKERS[i % 7],
-                capsize=2,
-                label=method,
-            )
-        ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
-        ax.set_title(title.partition(" (")[0], fontsize=10)
-        ax.set_ylabel("over a random order's")
-        named = [r"$\infty$" if np.isinf(e) else f"{e:g}" for e in table["epsilon"].unique()]
-        ax.set_xticks(range(len(named)), named)
-    axes[-1].set_xlabel(r"$\epsilon$")
-    _legend_below(axes[-1], 0.35)
-    return figure
+            at = np.arange(len(budgets)) + 0.05 * (i - 2)
+            rows = rows.set_index("epsilon").loc[budgets]
+            ax.plot(at, rows["relative"], lw=1.2, ms=4, **_look(method))
+            ends = (rows[end].clip(0, 1) for end in ("low", "high"))
+            ax.vlines(at, *ends, color=_METHODS[method][0], lw=0.8, alpha=0.5)
+            if method == "SR":
+                _end_number(ax, len(at) - 0.9, rows["relative"].iloc[-1], _METHODS[method][0])
+        ax.annotate(name, (0.03, 0.86), xycoords="axes fraction")
+        ax.set_xlim(-0.25, len(budgets) - 0.2)
+        ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
+        ax.set_ylabel("order lost")
+    axes[0].set_ylim(0, 1.03)
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
+    axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
+    head(axes[0], order_headline(tables[0]), _method_words(tables))
+    seeds = ", ".join(f"{each.parameters['n_seeds']} on {name}" for name, each in runs.items())
+    tried = by_seed.tried({name: each.parameters for name, each in runs.items()})
+    return Drawn(
+        figure,
+        "One plot per data set: the score as a part of a random order's, by budget, a line a "
+        "method; lines rise to the right where privacy costs order.",
+        "Score as a part of a random order's at the same accuracy: 0% is a perfect order, 100% one "
+        "that knows nothing. Bars are 95% intervals over training runs, at the mean accuracy "
+        f"(runs: {seeds}). {tried}",
+    )
+
+
+def _budget_word(epsilon: float) -> str:
+    return r"$\infty$" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def plot_to_bound(trained: Experiments) -> Figure:
@@ -287,31 +374,70 @@ def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
     return figure
 
 
-def plot_early_stopping(table: pd.DataFrame) -> Figure:
+@draws("normalized_score", "early_stopping")
+def draw_early_stopping(run: Run) -> Drawn:
     """Draw the privacy that accuracy-aligned models have spent, beside what they were made for."""
+    table = run.tables["early_stopping"]
     figure, ax = new_figure()
     x = np.arange(len(table))
-    ax.bar(x - 0.2, table["epsilon"], width=0.38, color="0.75", label="aimed at")
-    ax.bar(x + 0.2, table["spent"], width=0.38, color=COLOURS[0], label="spent when aligned")
+    ax.bar(x - 0.2, table["epsilon"], width=0.38, color="0.75")
+    ax.bar(x + 0.2, table["spent"], width=0.38, color=COLOURS[0])
+    for at, spent in zip(x + 0.2, table["spent"], strict=True):
+        ax.annotate(f"{spent:.2f}", (at, spent), (0, 3), ha="center", textcoords="offset points")
     _epsilon_ticks(ax, table["epsilon"])
     ax.set_ylabel(r"$\epsilon$")
-    ax.legend()
-    return figure
+    head(ax, stopping_headline(table), {"meant for": "0.55", "spent when stopped": COLOURS[0]})
+    return Drawn(
+        figure,
+        "Pairs of bars per budget: the epsilon aimed at, and the one spent when aligned.",
+        "Budgets, and what models have spent when they first are as accurate as the most private "
+        "one in the end.",
+    )
 
 
-def plot_needed_points(table: pd.DataFrame, at_hand: int) -> Figure:
+def stopping_headline(table: pd.DataFrame) -> str:
+    """What the model of the largest budget has spent when it is stopped, in words."""
+    aimed, spent = table.loc[table["epsilon"].idxmax(), ["epsilon", "spent"]]
+    said = (
+        f"Stopped when it is as accurate as the most\nprivate, a model for $\\epsilon$ = {aimed:g}"
+    )
+    return f"{said} has spent {spent:.2g}"
+
+
+def needed_headline(table: pd.DataFrame, at_hand: int) -> str:
+    """How many comparisons with SR need more points than there are, in words."""
+    short = int((table["points"] > at_hand).sum())
+    said = f"{short} of {len(table)} comparisons with SR need"
+    return f"{said}\nmore than the {at_hand:,} points at hand"
+
+
+@draws("normalized_score", "needed")
+def draw_needed(run: Run) -> Drawn:
     """Draw how many evaluation points tell each method from SR, by budget."""
+    table, at_hand = run.tables["needed"], run.values["at_hand"]
+    budgets = sorted(table["epsilon"].unique(), reverse=True)
     figure, ax = new_figure(height=3.2)
-    for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
-        colour, _ = _METHODS.get(method, (COLOURS[i % 7], "-"))
-        x = np.arange(len(rows))
-        ax.plot(x, rows["points"], color=colour, marker=MARKERS[i % 7], label=method)
-    ax.axhline(at_hand, color="0.4", linestyle=":", marker="", label="points at hand")
+    for method, rows in table.groupby("method", sort=False):
+        points = rows.set_index("epsilon")["points"].loc[budgets].replace(np.inf, np.nan)
+        ax.plot(points.to_numpy(), lw=1.2, **_look(method))
     ax.set_yscale("log")
-    _epsilon_ticks(ax, table["epsilon"].unique())
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, at_hand / 2), max(high, 2 * at_hand))
+    ax.axhspan(at_hand, ax.get_ylim()[1], color="0.93", lw=0)
+    ax.annotate(
+        "more than there are", (0.98, 0.93), xycoords="axes fraction", ha="right", color="0.4"
+    )
+    ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
+    ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     ax.set_ylabel("evaluation points needed")
-    _legend_below(ax, 0.12)
-    return figure
+    words = _method_words([table]) | {"gray: more than at hand": "0.5"}
+    head(ax, needed_headline(table, at_hand), words)
+    return Drawn(
+        figure,
+        "Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",
+        "Evaluation points needed to tell a method from the softmax response with 80% power at the "
+        "5% level, at the mean difference found; gray: more than the points at hand.",
+    )
 
 
 def _epsilon_ticks(ax: Axes, epsilons: Sequence[float]) -> None:

@@ -1,11 +1,9 @@
 """What the two chapters on P1 show, as tables."""
 
 import functools
-import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +21,7 @@ from lib.selective.uncertainty import (
     mean_over_seeds,
     points_needed,
 )
+from lib.studies.drawn import Run
 from lib.studies.interplay.experiments import (
     P1_METHODS,
     Experiments,
@@ -132,22 +131,20 @@ def order_table(trained: Experiments) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "epsilon", "accuracy", "relative", "low", "high"])
 
 
-def recorded_order(run: Mapping[str, Any]) -> pd.DataFrame:
-    """The same as :func:`order_table` of a recorded run, from its tables; none of a single seed.
+def recorded_order(run: Run) -> pd.DataFrame:
+    """The same as :func:`order_table` of a recorded run, from its tables.
 
     The accuracy follows from AURC less E-AURC, the area of a perfect order, 1 - a + a ln a. The
     interval is that of the score: the accuracy's own spread is left out.
     """
-    seeds, model = run["parameters"]["n_seeds"], run["parameters"]["models"][0]
-    read = [run["tables"][name]["csv"] for name in ("metrics", f"scores_{model}")]
-    metrics, texts = (pd.read_csv(io.StringIO(text)) for text in read)
-    texts, rows = texts.set_index("method"), []
-    budgets = list(dict.fromkeys(metrics["epsilon"]))
-    for row in metrics.to_dict("records") if seeds > 1 else []:
+    seeds, metrics = run.parameters["n_seeds"], run.tables["metrics"]
+    texts = run.tables[f"scores_{run.parameters['models'][0]}"].set_index("method")
+    budgets, rows = list(dict.fromkeys(metrics["epsilon"])), []
+    for row in metrics.to_dict("records"):
         perfect = row["AURC"] - row["E-AURC"]
         a = optimize.brentq(lambda a, p=perfect: 1 - a + a * math.log(a) - p, 1e-9, 1)
-        text = texts.loc[row["method"]].iloc[budgets.index(row["epsilon"])]
-        sd = float(text.partition("± ")[2].rstrip(")"))
+        text = str(texts.loc[row["method"]].iloc[budgets.index(row["epsilon"])])
+        sd = float(text.partition("± ")[2].rstrip(")")) if seeds > 1 else math.nan
         half = stats.t.isf(0.025, seeds - 1) * sd / math.sqrt(seeds)
         ends = np.array([0, -half, half]) + row["normalized"]
         relative = (ends / areas.random_order_score(a)).tolist()
