@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, panels
 from lib.studies.beyond.trade_offs import Channel
+from lib.studies.headed import head_rows
 
 _NEAR = 0.9  # of what is proven: so much of it counts as reached
 
@@ -52,5 +53,5 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
         what = channel.name.partition(",")[0]
         ax.set_title(f"{what}, epsilon {channel.claimed:.2g}", fontsize=10)
     axes[0].text(0.03, 0.97, "ruled out", va="top", color="0.4", fontsize=9)
-    figure.suptitle(reached_headline(channels, fpr), x=0.01, ha="left", fontsize=10)
+    head_rows(figure, reached_headline(channels, fpr))
     return figure
