@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, panels
 from lib.studies.beyond.trade_offs import Channel
+from lib.studies.headed import head_rows
 
 _NEAR = 0.9  # of what is proven: so much of it counts as reached
 
@@ -34,7 +35,7 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
     """Draw members found against false alarms, at most and by the best attack: a plot each."""
     figure, axes = panels(len(channels), 2.3, sharey=True)
     # More points where curves are steep.
-    x, (said, found) = np.linspace(0, 1, 301) ** 2, ("0.1", COLOURS[0])
+    x, (said, found) = np.linspace(0, 1, 101) ** 2, ("0.1", COLOURS[0])
     for ax, channel in zip(axes, channels, strict=True):
         proven = 1 - channel.proven.fnr(x)
         ax.fill_between(x, proven, 1, color="0.9", linewidth=0)
@@ -52,5 +53,5 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
         what = channel.name.partition(",")[0]
         ax.set_title(f"{what}, epsilon {channel.claimed:.2g}", fontsize=10)
     axes[0].text(0.03, 0.97, "ruled out", va="top", color="0.4", fontsize=9)
-    figure.suptitle(reached_headline(channels, fpr), x=0.01, ha="left", fontsize=10)
+    head_rows(figure, reached_headline(channels, fpr))
     return figure
