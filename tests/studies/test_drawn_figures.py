@@ -146,10 +146,17 @@ def promises(**changed):
     return values | {"noiseless_few": 0.66, "best": 0.83} | changed
 
 
-@pytest.mark.parametrize("budgets", [(1.0,), (0.1, 1.0)])
-def test_promises_of_one_budget_or_of_all(budgets):
+@pytest.mark.parametrize(
+    ("budgets", "least", "named"),
+    [
+        ((1.0,), [500, 50, 1000, 60], {"1": (500, 50)}),
+        ((0.1, 1.0), [500, 50, 1000, 51], {"0.1": (1000, 51), "1": (1000, 60)}),
+    ],
+)
+def test_promises_of_one_budget_or_of_all(budgets, least, named):
+    """Lines have their names where they are furthest apart."""
     rows = [
-        (n, way, e, 0.5 + n / 1e4, 0.01)
+        (n, way, e, 0.5 + e * (n - 500) / 5000, 0.01)
         for n in (500, 1000)
         for e in budgets
         for way in promise.WAYS[::3]
@@ -163,7 +170,9 @@ def test_promises_of_one_budget_or_of_all(budgets):
     kept, answered = found.figure.axes
     lines = [x for x in answered.lines if x.get_color() == COLOURS[0]]
     assert len(lines) == len(budgets)
-    assert lines[0].get_xydata().ravel() == pytest.approx([500, 55, 1000, 60])
+    assert lines[0].get_xydata().ravel() == pytest.approx(least)
+    names = {text.get_text(): text.xy for text in answered.texts}
+    assert names == {name: pytest.approx(where) for name, where in named.items()}
     (quantile,) = [x for x in kept.lines if x.get_color() == COLOURS[1]]
     assert quantile.get_ydata() == pytest.approx([1, 1])
     svg_pair(found.figure, "s")
