@@ -467,7 +467,11 @@ def predictions(parent: Any) -> list[Candidate]:
         (one,) = Numbers(parent).of_predicted(partner, "probability", columns[0], columns[1:])
         one.says += says[-1:] * bool(rivals)
         return [one]
-    if confidence is None:
+    if confidence is None and mapper.weights and not mapper.weights[0].empty[parent.rows].any():
+        weight = mapper.weights.pop(0)
+        confidence = replace(weight, numbers=-weight.numbers)
+        says.append(f"the smaller {weight.name!r} is, the surer is an answer")
+    elif confidence is None:
         says.append(NO_CONFIDENCE)
     return [
         Candidate(
