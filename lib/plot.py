@@ -194,7 +194,8 @@ def _spread(figure: Figure) -> None:
     for i, ax in enumerate(axes):
         ax.set_subplotspec(grid[divmod(i, columns)])
         ax.tick_params(labelbottom=i + columns >= len(axes))
-        for text in ax.texts:  # what stands above a plot may reach over the one beside it
+        for text in ax.texts if ax.get_title(loc="left") else ():
+            # Under such a title words above a plot have room, and may reach over the one beside it.
             text.set_in_layout(text.get_window_extent().y0 < ax.bbox.y1)
         if "$" not in ax.get_title():  # which has no place to break a line
             ax.title.set_text(textwrap.fill(ax.get_title(), round(60 / columns)))

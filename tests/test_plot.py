@@ -95,8 +95,9 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
     assert not plt.get_fignums()
 
 
-def test_words_above_a_plot_may_reach_over_the_one_beside_it():
+def test_words_under_a_title_may_reach_over_the_plot_beside_it():
     figure, axes = panels(2, 2.0)
+    axes[0].set_title("a title", loc="left", pad=20)
     axes[0].annotate(45 * "o", (0, 1.1), xycoords="axes fraction", fontsize=9)
     svg_pair(figure, "s")
     first, second = (ax.get_position().width for ax in axes)

@@ -142,6 +142,7 @@ def kept(dataset, coverage, methods=("SR", "DE")):
     ],
 )
 def test_how_many_answers_privacy_leaves(coverage, words):
+    said(interplay.draw_left(kept("digits", coverage)).figure)  # whose name is the longest
     title, beside = said(interplay.draw_left(kept("cifar10", coverage)).figure)
     assert all(part in title for part in words.split("|"))
     assert {"SR", "DE"} < set(beside)
@@ -222,3 +223,16 @@ def test_how_often_p5s_bound_is_too_high():
     assert words in title
     assert "73%" in beside
     assert "Of 30 audits" in drawn.caption
+
+
+def test_how_often_valid_bounds_are_below_p5s():
+    rows = {"paper": [2.9, 1.0, 0.7], "corrected": 0.5, "one label": [2.6, 0.3, 0.0]}
+    rows |= {"top label": [3.0, 0.8, math.nan], "mechanism": "ALIBI", "runs": "1 x 1000"}
+    table = pd.DataFrame(rows).assign(data=["cifar10", "cifar100", "cifar100"], level="H")
+    drawn = canaries.draw_careful(Run({"careful": table}, {}, {})).figure
+    assert [len(ax.get_yticks()) for ax in drawn.axes] == [1, 2]
+    first, second = ([line.get_xdata().tolist() for line in ax.lines] for ax in drawn.axes)
+    assert first == [[2.9], [0.5], [2.6], [3.0]]
+    assert second[:3] == [[0.7, 1.0], [0.5, 0.5], [0.0, 0.3]]
+    assert drawn.get_suptitle() == "The better valid bound is below P5's\nin 2 of 3 audits"
+    svg_pair(drawn, "s")

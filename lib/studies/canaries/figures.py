@@ -11,7 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.canaries.published import LEVELS
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, percent
+from lib.studies.headed import head, head_rows, percent, words_above
 
 _DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 _STYLE = {
@@ -46,26 +46,41 @@ def plot_published(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def plot_careful(table: pd.DataFrame) -> Figure:
+def careful_headline(table: pd.DataFrame) -> str:
+    """In how many audits the larger of the valid bounds is below P5's, in words."""
+    valid = table[["one label", "top label"]].max(axis=1)  # a claim with a delta has no second
+    below = int((valid < table["paper"]).sum())
+    return f"The better valid bound is below P5's\nin {below} of {len(table)} audits"
+
+
+@draws("canaries", "careful")
+def draw_careful(run: Run) -> Drawn:
     """Draw the lower limits of :func:`lib.studies.canaries.published.careful_table`."""
     shown = {
-        "paper": ("the paper's", COLOURS[6], "|"),
+        "paper": ("| P5", COLOURS[6], "|"),
         "corrected": ("thresholds paid for", COLOURS[0], MARKERS[0]),
-        "one label": ("one label, valid", COLOURS[1], MARKERS[1]),
-        "top label": ("top label, valid", COLOURS[2], MARKERS[2]),
+        "one label": ("one label", COLOURS[1], MARKERS[1]),
+        "top label": ("top label", COLOURS[2], MARKERS[2]),
     }
+    table = run.tables["careful"]
     names = list(dict.fromkeys(table["data"]))
-    figure, axes = panels(len(names), 4.2)
+    figure, axes = panels(len(names), 3.4)
     for ax, name in zip(axes, names, strict=True):
         rows = table[table["data"] == name].iloc[::-1].reset_index(drop=True)
-        for column, (label, colour, marker) in shown.items():
-            points = {"color": colour, "marker": marker, "markersize": 13 if marker == "|" else 5.5}
-            ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", label=label, **points)
+        for column, (_, colour, marker) in shown.items():
+            points = {"color": colour, "marker": marker, "markersize": 13 if marker == "|" else 5}
+            ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", **points)
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
-        ax.set_title(_DATA.get(name, name))
+        ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
     axes[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
-    axes[-1].legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.3, -0.17), ncol=2)
-    return figure
+    head_rows(figure, careful_headline(table))
+    words_above(axes[0], {word: colour for word, colour, _ in shown.values()}, -70)
+    return Drawn(
+        figure,
+        "Three or four lower bounds per training, a plot per data set.",
+        "Lower bounds for epsilon from the same confidences: P5's, with the thresholds paid for, "
+        "and the two valid bounds (thresholds paid for, too).",
+    )
 
 
 def coverage_headline(table: pd.DataFrame, classes: int) -> str:

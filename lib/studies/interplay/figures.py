@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -101,7 +102,7 @@ def of_each_data(run: Run) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for each in (run, *run.recorded):
         if each.parameters["epsilons"] == run.parameters["epsilons"]:  # plots share their axis
-            name = title(each.parameters["dataset"]).partition(" (")[0]
+            name = re.split(r" \(|, ", title(each.parameters["dataset"]))[0]
             found.setdefault(name, each._replace(reported=run.reported))
     return found
 
@@ -398,10 +399,8 @@ def draw_early_stopping(run: Run) -> Drawn:
 def stopping_headline(table: pd.DataFrame) -> str:
     """What the model of the largest budget has spent when it is stopped, in words."""
     aimed, spent = table.loc[table["epsilon"].idxmax(), ["epsilon", "spent"]]
-    said = (
-        f"Stopped when it is as accurate as the most\nprivate, a model for $\\epsilon$ = {aimed:g}"
-    )
-    return f"{said} has spent {spent:.2g}"
+    said = "Stopped when it is as accurate as the most\nprivate, a model for $\\epsilon$ = "
+    return f"{said}{aimed:g} has spent {spent:.2f}"
 
 
 def needed_headline(table: pd.DataFrame, at_hand: int) -> str:
@@ -424,9 +423,6 @@ def draw_needed(run: Run) -> Drawn:
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, at_hand / 2), max(high, 2 * at_hand))
     ax.axhspan(at_hand, ax.get_ylim()[1], color="0.93", lw=0)
-    ax.annotate(
-        "more than there are", (0.98, 0.93), xycoords="axes fraction", ha="right", color="0.4"
-    )
     ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
     ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     ax.set_ylabel("evaluation points needed")
