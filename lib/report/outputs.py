@@ -319,10 +319,12 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
         how += ", -1 where it is unknown" * unknown
         return [Labels(_coded(table, places), f"{said}, {how}")]
-    sides = {FLAGS.get(key): j for key, j in by_key.items()}
-    if {*sides} == {True, False} and all(map(is_flag, known)):  # 1 and 0 beside True and False
-        table = [sides[FLAGS[same(n)]] if n in known else -1 for n in names]
-        return [Labels(_coded(table, places), f"{said}, by whether it says yes or no")]
+    sure = [j for j, key in enumerate(keys) if is_positive(key)]
+    yes = [n for n in known if is_positive(n)]
+    worded = not {"first", "positive"} & {*given} and not all(map(_INTEGER.fullmatch, by_key))
+    if worded and k == len(known) == 2 and len(sure) == len(yes) == 1 and "2" not in known:
+        table = [sure[0] if n in yes else 1 - sure[0] if n in known else -1 for n in names]
+        return [Labels(_coded(table, places), f"{said}: {yes[0]!r} is {keys[sure[0]]!r}")]
     if whole:
         found = _numbered(numbers, places, k, given, said, unknown)
         if "first" in given or (all(_INTEGER.fullmatch(key) for key in by_key) and not signs):

@@ -55,6 +55,9 @@ def test_beside_answers_alone_it_says_which_are_surer():
     np.testing.assert_array_equal(found.test_confidence, -WEIGHT)
     assert says(found, "the smaller 'p_abstain' is, the surer is an answer")
     assert not says(found, "not used")
+    for name in ("uncertainty", "entropy"):
+        frame = pd.DataFrame({"label": LABELS, "pred": SAID, name: WEIGHT})
+        np.testing.assert_array_equal(read_predictions(frame).test_confidence, -WEIGHT)
     two = {"y_true": LABELS % 2, "y_pred": (P[:, 0] < 0.5) * 1, "prob_abstain": WEIGHT}
     np.testing.assert_array_equal(read_predictions(pd.DataFrame(two)).test_confidence, -WEIGHT)
 
@@ -126,6 +129,16 @@ def test_columns_of_true_and_false_are_classes():
         found = read_predictions(pd.DataFrame(frame | {"label": labels}))
         np.testing.assert_array_equal(found.correct("test")[0], second == (LABELS > 0))
         assert found.class_names == ("True", "False")
+
+
+@pytest.mark.parametrize("columns", [("p_pos", "p_neg"), ("positive", "negative"), ("yes", "no")])
+@pytest.mark.parametrize("words", [(0, 1), (-1, 1), ("neg", "pos"), ("no", "yes")])
+def test_the_sure_word_of_two_names_its_column(columns, words):
+    second = LABELS > 0
+    frame = {"label": np.where(second, *words[::-1]), columns[0]: 1 - P[:, 0], columns[1]: P[:, 0]}
+    found = read_predictions(pd.DataFrame(frame))
+    np.testing.assert_array_equal(found.correct("test")[0], (P[:, 0] < 0.5) == second)
+    assert found.class_names == tuple(name.removeprefix("p_") for name in columns)
 
 
 def test_two_words_and_columns_by_other_names_are_borne_out():
