@@ -137,8 +137,8 @@ def kept(dataset, coverage, methods=("SR", "DE")):
     ("coverage", "words"),
     [
         ({math.inf: math.nan, 7.0: 0.9, 1.0: 0.5}, "$\\epsilon = 1$ the accuracy|leaves\n50% of"),
-        ({3.0: 1.0}, "$\\epsilon = 3$ the accuracy|leaves\n100% of the answers on CIFAR-10"),
-        ({0.5: 0.001}, "leaves\nunder 1% of the answers"),
+        ({3.0: 1.0}, "$\\epsilon = 3$ the accuracy|leaves\n100% of answers on CIFAR-10"),
+        ({0.5: 0.001}, "leaves\nunder 1% of answers"),
     ],
 )
 def test_how_many_answers_privacy_leaves(coverage, words):
@@ -165,7 +165,7 @@ def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
         [[1, 0.9, 0.5]] * 2,
         [[1, 0.8, 0.7]] * 2,
     ]
-    assert "50% of the answers on GTSRB" in said(drawn)[0]
+    assert "50% of answers on GTSRB" in said(drawn)[0]
     (band,) = drawn.axes[0].collections
     ends = {tuple(point) for point in band.get_paths()[0].vertices.round(6).tolist()}
     assert ends == {(0, 1), (1, 0.7), (1, 0.6), (2, 0.4), (2, 0.3)}

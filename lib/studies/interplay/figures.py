@@ -121,7 +121,7 @@ def left_headline(coverage: pd.DataFrame, name: str) -> str:
     strictest = coverage["epsilon"].min()
     left = coverage.loc[coverage["epsilon"] == strictest, "coverage"].mean()
     said = f"At {epsilon_word(strictest)} the accuracy without privacy leaves"
-    return f"{said}\n{percent(left)} of the answers on {name}"
+    return f"{said}\n{percent(left)} of answers on {name}"
 
 
 @draws("interplay", "left")
