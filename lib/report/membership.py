@@ -1,5 +1,6 @@
 """Membership scores as people have them: numbers, and which points were trained on."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from lib.report.tables import Column, Table
 _TRAINED = {
     "member", "is_member", "membership", "in_train", "is_train", "in_training", "in_training_set",
     "is_training", "trained_on", "was_trained_on", "is_in_train", "in_out",
-    "included", "is_included", "inserted", "is_inserted",
 }  # fmt: skip
+_CANARIES = {"included", "is_included", "inserted", "is_inserted"}  # beside a score alone
 _MEMBERS = {"member": True, "members": True, "in": True, "nonmember": False, "nonmembers": False,
             "non_member": False, "non_members": False, "out": False}  # fmt: skip
+_OF_LOSSES = {"train": True, "test": False}  # of losses alone: a classifier has no use for them
 #: Names of scores that can be nothing else, of such as may be, and of what is small for a member.
 _SCORES = {
     f"{word}_score{s}" for word in ("membership", "mia", "attack", "lira") for s in ("", "s")
@@ -50,18 +52,21 @@ def as_format(table: Table) -> Table:
     if "part" in names and "membership_score" in names:
         return table
     said = _ATTACKS & {*plain(Path(table.source).stem).split("_")} or _SCORES & {*names.values()}
-    attack = said and not _TRAINED & {*names.values()}
+    attack = bool(said) and not _TRAINED & {*names.values()}
+    roles = Counter(role_of(name).rstrip("?") for name in names)
     for flag in sorted(names, key=lambda name: role_of(name).startswith("label")):
         column, role = table.columns[flag], role_of(flag).rstrip("?")
-        trained = names[flag] in _TRAINED or (attack and role == "label")
+        alone = roles["label"] + roles["prediction"] == (role in ("label", "prediction"))
+        trained = names[flag] in (_TRAINED | _CANARIES if alone else _TRAINED)
+        trained |= attack and role == "label"
         if column.text or not (trained or role == "part"):
             continue
         places, cells = column.values()
-        known = {**FLAGS, **_MEMBERS} if trained else _MEMBERS
-        member = [known.get(plain(cell), known.get(same(cell))) for cell in cells]
-        others = {role_of(name).rstrip("?") for name in names if name != flag}
-        allowed = _SCORES | _LOSSES | (set() if others & {"label", "prediction"} else _MAY_BE)
+        allowed = _SCORES | _LOSSES | (_MAY_BE if alone else set())
         scores = [n for n in names if names[n] in allowed and table.columns[n].numeric]
+        known = _MEMBERS | (FLAGS if trained else {})
+        known |= _OF_LOSSES if alone and {names[n] for n in scores} <= _LOSSES else {}
+        member = [known.get(plain(cell), known.get(same(cell))) for cell in cells]
         if len(scores) == 1 and {*member} == {True, False}:
             return _in_format(table, flag, np.array([*member, None])[places], scores[0])
     flags = [name for name in names if names[name] in ("label", "labels")]

@@ -173,12 +173,11 @@ def _kind_of_sums(known: Array, high: float, off: float) -> str:
             return "one hot"
         most = max(_SUM, min(_MOST_SUM, off))
         return "probabilities" if (abs(sums - 1) <= most).all() else "shares"
-    alike = whole and np.ptp(sums) == 0
-    if high <= 100 + _SUM and not (alike and sums[0] != 100):
+    if high <= 100 + _SUM:
         least, most = 100 - max(100 * _SUM, off), 100 + max(100 * _SUM, min(100 * _MOST_SUM, off))
         if ((sums >= least) & (sums <= most)).all():
             return "percent"
-    return "votes" if alike else ""
+    return "votes" if whole and np.ptp(sums) == 0 else ""
 
 
 def _step(values: Array) -> float:

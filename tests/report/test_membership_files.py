@@ -17,6 +17,7 @@ TABLES = {
     "words": {"membership": np.where(MEMBER, "member", "non-member"), "membership_score": SCORE},
     "parts": {"split": np.where(MEMBER, "member", "nonmember"), "score": SCORE},
     "in and out": {"in_out": np.where(MEMBER, "in", "out"), "signal": SCORE},
+    "parts of a loss": {"split": np.where(MEMBER, "train", "test"), "loss": -SCORE},
     "a loss": {"id": np.arange(400), "label": LABEL, "in_train": MEMBER, "loss": -SCORE},
 }
 ARRAYS = {

@@ -54,6 +54,12 @@ def test_rounded_outputs_are_known(name, k):
     assert holds(len(misread), files)
 
 
+def test_the_last_row_of_a_long_file_changes_nothing():
+    p = np.tile([[34.0, 33.0, 33.0]], (4097, 1))
+    p[-1] = 33  # rounded from a third each: alone it could be votes
+    assert kind_of(p) == "percent"
+
+
 @pytest.mark.parametrize("digits", [1, 2, 3, None])
 @pytest.mark.parametrize("k", [2, 3, 10, 30])
 def test_other_numbers_are_no_probabilities(k, digits):
