@@ -163,8 +163,6 @@ def test_promises_of_one_budget_or_of_all(budgets, least, named):
     ]
     rows += [(n, promise.WAYS[2], np.inf, 0.7, 0.03) for n in (500, 1000)]
     table = pd.DataFrame(rows, columns=["n", "way", "epsilon", "coverage", "broken"])
-    if len(budgets) == 1:
-        table = table.drop(columns="epsilon")
     given = {"dataset": "digits", "model": "mlp", "draws": 40, "target": 0.9}
     found = promise.draw_coverage(Run({"ways": table}, promises(), given))
     kept, answered = found.figure.axes

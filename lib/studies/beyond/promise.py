@@ -157,8 +157,6 @@ def compositions(trained: Trained, budgets: tuple[float, ...]) -> pd.DataFrame:
 def draw_coverage(run: Run) -> Drawn:
     """Draw how often promises break, and what is answered, by validation points and budget."""
     table, values = run.tables["ways"], run.values
-    if "epsilon" not in table:  # a digest, of one budget
-        table = table.assign(epsilon=values["spoken"])
     quantile = table[(table["way"] == WAYS[3]) & (table["epsilon"] == values["spoken"])]
     lines = [("black", table[table["way"] == WAYS[2]]), (COLOURS[1], quantile)]
     private = table[table["way"] == WAYS[0]]
