@@ -359,7 +359,7 @@ chapter.table(
 
 # %%
 chapter.figure(
-    studies.plot_all(every),
+    curve_figures.plot_all(every),
     "all",
     alt="A grid of small plots: attacks' curves lie above the gray area, or within it by chance.",
     caption=(

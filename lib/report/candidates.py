@@ -23,6 +23,7 @@ _KINDS = {
     "logits": "logits",
 }
 _SUMS = ("probabilities", "percent", "votes", "log probabilities")  # told by the sums of rows
+_LOGARITHMS = ("logits", "log probabilities")
 _SAYS = {
     "probabilities": "probabilities in {k} columns, {columns}: each row sums to 1; their logarithms"
     " are taken",
@@ -291,10 +292,24 @@ class Candidates:
                 continue
             matrix = self.mapper.matrix(names)
             kind = outputs.kind_of(matrix)
+            if kind == "shares" and self.without_weight(family, matrix):
+                matrix /= np.fmax(matrix.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+                kind = "probabilities"
             if self.is_of_classes(family, kind):
                 found.append((family, self.finite(family, matrix, kind), kind))
                 seen.update(names)
         return found
+
+    def without_weight(self, family: Family, matrix: Array) -> bool:
+        """Whether a column of how much speaks for no answer makes up what rows lack to 1."""
+        for weight in self.mapper.weights:
+            if outputs.kind_of(np.column_stack([matrix, weight.numbers])) == "probabilities":
+                self.mapper.says.append(
+                    f"rows of {family.shown} sum to 1 with {weight.name!r}: each is divided by its "
+                    "sum without it"
+                )
+                return True
+        return False
 
     def is_of_classes(self, family: Family, kind: str) -> bool:
         """Whether columns are one of each class, by their sums or by labels and names."""
@@ -372,8 +387,8 @@ class Candidates:
         if family.before.endswith("loglikelihood"):
             return np.where(np.isnan(matrix), -np.inf, matrix)
         bad = empty | np.isposinf(matrix)
-        bad |= np.isneginf(matrix) & (kind not in ("logits", "log probabilities"))
-        if kind == "shares" and (zero := (matrix == 0).all(axis=1) & self.rows).any():
+        bad |= np.isneginf(matrix) & (kind not in _LOGARITHMS)
+        if kind not in _LOGARITHMS and (zero := (matrix == 0).all(axis=1) & self.rows).any():
             name = next(iter(family.columns.values()))
             allowed = "above 0 in one class at least; leave rows without an answer out"
             raise self.table.cell_error(name, allowed, int(zero.argmax()))

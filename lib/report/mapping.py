@@ -116,6 +116,7 @@ class _Mapper:
         self.abstained = self.read_abstained()
         label, hot = self.read_label()
         label, inferred = self.leave_unsaid(label, kept)
+        self.weights = self.read_weights(label, hot)
         candidates = self.read_outputs(label, hot)
         if not candidates:
             nothing(self, label)
@@ -135,6 +136,7 @@ class _Mapper:
                     f"word of more than {MOST_CHARACTERS} characters"
                 )
         self.says += of_papers(self.table)
+        self.used -= {column.name for column in self.weights}
         left = [n for n in self.table.columns if n not in self.used]
         if left:
             self.says.append(f"not used: {short(', '.join(map(repr, left)))}")
@@ -179,8 +181,16 @@ class _Mapper:
         return found
 
     def deferrals(self) -> Column | None:
-        """A column of two words for whether there is an answer, such as answer and defer."""
+        """A flag of answers, or a column of two words for whether there is one, as answer, defer.
+
+        A flag may be the label where nothing else is.
+        """
+        label = {"label", "label?"} & {*self.by_role, *self.mapped}
         for name, column in self.table.columns.items():
+            given = label and name not in self.used and unsaid.is_given(name, self.table.columns)
+            if given and all(map(outputs.is_flag, column.values()[1])):
+                self.used.add(name)
+                return column
             words = column.words if column.codes is not None and not column.empty.any() else ()
             silent = [plain(word) in unsaid.SILENT for word in words]
             answers = [plain(word) in unsaid.ANSWERED for word in words]
@@ -203,6 +213,7 @@ class _Mapper:
         column = self.column("abstained") or self.deferrals()
         if column is None:
             return None
+        answered = unsaid.is_given(column.name, self.table.columns)
         places, names = column.values()
         if not all(map(outputs.is_flag, names)):
             if "abstained" in self.mapped:
@@ -214,9 +225,31 @@ class _Mapper:
             return None
         found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
         self.says.append(
-            f"{column.name!r} says where the model abstained: in {found.sum():,} of "
-            f"{counted(len(found), 'row')}"
+            f"{column.name!r} says where the model {'answered' if answered else 'abstained'}: in "
+            f"{found.sum():,} of {counted(len(found), 'row')}"
         )
+        return ~found if answered else found
+
+    def read_weights(
+        self, label: Column | None, hot: tuple[Family, Array, str] | None
+    ) -> list[Column]:
+        """Columns of how much speaks for no answer, such as p_abstain: none is of a class.
+
+        Unless labels name it, or the columns are as many as the labels' classes.
+        """
+        names = [*hot[0].columns] if hot else [] if label is None else label.values()[1]
+        classes, found = {*map(plain, names)}, []
+        for name, column in self.table.columns.items():
+            word = unsaid.speaks_for(name)
+            if not (word and column.numeric) or name in (*self.used, *self.mapped.values()):
+                continue
+            sets = [[*f.columns.values()] for f in families(self.table.columns)]
+            sets = [each for each in sets if name in each and len(each) == len(classes)]
+            if word in classes or any(outputs.kind_of(self.matrix(s)) != "shares" for s in sets):
+                continue
+            found.append(column)
+            self.used.add(name)
+            self.says.append(f"{name!r} is how much speaks for no answer, and no class")
         return found
 
     def read_label(self) -> tuple[Column | None, tuple[Family, Array, str] | None]:

@@ -1,7 +1,9 @@
 """Membership scores as people have them: numbers, and which points were trained on."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,14 @@ _TRAINED = {
     "member", "is_member", "membership", "in_train", "is_train", "in_training", "in_training_set",
     "is_training", "trained_on", "was_trained_on", "is_in_train", "in_out",
 }  # fmt: skip
+_CANARIES = {"included", "is_included", "inserted", "is_inserted"}  # beside a score alone
 _MEMBERS = {"member": True, "members": True, "in": True, "nonmember": False, "nonmembers": False,
             "non_member": False, "non_members": False, "out": False}  # fmt: skip
+_OF_LOSSES = {"train": True, "test": False}  # of losses alone: a classifier has no use for them
 #: Names of scores that can be nothing else, of such as may be, and of what is small for a member.
-_SCORES = {"membership_score", "membership_scores", "mia_score", "attack_score", "lira_score"}
+_SCORES = {
+    f"{word}_score{s}" for word in ("membership", "mia", "attack", "lira") for s in ("", "s")
+}
 _MAY_BE = {
     "score",
     "scores",
@@ -29,6 +35,8 @@ _MAY_BE = {
     "log_prob",
 }
 _LOSSES = {"loss", "losses", "nll", "cross_entropy", "perplexity"}
+#: Words of a file's name that say that its scores are of membership.
+_ATTACKS = {"mia", "lira", "membership"}
 _KINDS = {"score", "scores", "loss", "losses", "nll", "mia", "attack", "lira"}
 
 
@@ -37,22 +45,34 @@ def as_format(table: Table) -> Table:
 
     A column such as ``is_member`` or ``split`` says who is a member, another such as ``score`` or
     ``loss`` how much speaks for it.  Where labels or answers of a classifier stand beside them, its
-    name has to say that it is of membership, or a loss.
+    name has to say that it is of membership, or a loss.  Where no column else does, a label says
+    who is a member, if the name of the file or of the score is of such an attack.
     """
     names = {name: plain(name) for name in table.columns}
     if "part" in names and "membership_score" in names:
         return table
-    for flag, column in table.columns.items():
-        if column.text or not (names[flag] in _TRAINED or role_of(flag).rstrip("?") == "part"):
+    said = _ATTACKS & {*plain(Path(table.source).stem).split("_")} or _SCORES & {*names.values()}
+    attack = bool(said) and not _TRAINED & {*names.values()}
+    roles = Counter(role_of(name).rstrip("?") for name in names)
+    for flag in sorted(names, key=lambda name: role_of(name).startswith("label")):
+        column, role = table.columns[flag], role_of(flag).rstrip("?")
+        alone = roles["label"] + roles["prediction"] == (role in ("label", "prediction"))
+        trained = names[flag] in (_TRAINED | _CANARIES if alone else _TRAINED)
+        trained |= attack and role == "label"
+        if column.text or not (trained or role == "part"):
             continue
         places, cells = column.values()
-        known = {**FLAGS, **_MEMBERS} if names[flag] in _TRAINED else _MEMBERS
-        member = [known.get(plain(cell), known.get(same(cell))) for cell in cells]
-        others = {role_of(name).rstrip("?") for name in names if name != flag}
-        allowed = _SCORES | _LOSSES | (set() if others & {"label", "prediction"} else _MAY_BE)
+        allowed = _SCORES | _LOSSES | (_MAY_BE if alone else set())
         scores = [n for n in names if names[n] in allowed and table.columns[n].numeric]
+        known = _MEMBERS | (FLAGS if trained else {})
+        known |= _OF_LOSSES if alone and {names[n] for n in scores} <= _LOSSES else {}
+        member = [known.get(plain(cell), known.get(same(cell))) for cell in cells]
         if len(scores) == 1 and {*member} == {True, False}:
             return _in_format(table, flag, np.array([*member, None])[places], scores[0])
+    flags = [name for name in names if names[name] in ("label", "labels")]
+    if len(names) == 2 and flags and {*names.values()} & {"score", "scores", "signal"}:
+        told = f"if {flags[0]!r} says which points were trained on, call it is_member: an audit"
+        return replace(table, notes=(*table.notes, f"{told} reads membership scores so"))
     return table
 
 

@@ -54,7 +54,8 @@ _NAMES = {
         "top_prob top1_probability top_probability prediction_probability prediction_confidence "
         "pred_conf pred_confidence confidence_score certainty max_softmax softmax_response "
         "logprob log_prob answer_logprob mean_logprob avg_logprob sum_logprob cumulative_logprob "
-        "predicted_class_probability top1_conf top_1_prob top1_score prob_pred conf_max"
+        "predicted_class_probability top1_conf top_1_prob top1_score prob_pred conf_max p_correct "
+        "prob_correct correct_prob correct_probability probability_correct"
     ),
     "probability": (
         "probability prob probs proba p y_prob y_proba y_score y_probs pred_proba pred_prob "
@@ -234,9 +235,13 @@ def families(names: Iterable[str]) -> list[Family]:
     A column may be in several.
     """
     found: dict[tuple[str, str], dict[str, str]] = {}
+    names = [*names]
+    words = {name.strip().lower() for name in names}
     for name in names:
         text, after = name.strip(), ""
-        if (truth := _TRUTH.fullmatch(text)) and not _AFTER.fullmatch(truth[1]):
+        truth = _TRUTH.fullmatch(text)
+        classes = f"{text[:-4].lower()}false" in words  # prob_True beside prob_False is no truth
+        if truth and not classes and not _AFTER.fullmatch(truth[1]):
             text, after = truth[1], truth[2].lower()
         for kind in (_BEFORE, _JOINED):
             if match := kind.fullmatch(text):

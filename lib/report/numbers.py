@@ -27,6 +27,8 @@ _MEDIUM = {"moderate": "medium", "mid": "medium", "med": "medium"}
 _SCORES = {"score", "scores", "risk", "likelihood"}
 #: Last words of names of how sure a model is, beside what it answered.
 _SURE = ("conf", "confidence", "score", "prob", "probability", "proba")
+#: Names of how unsure a model is.
+_UNSURE = {"uncertainty", "entropy", "predictive_entropy", "total_uncertainty"}
 NO_CONFIDENCE = "there is no confidence: nothing tells which answers are surer"
 
 
@@ -423,6 +425,13 @@ def _partner(parent: Any, predicted: list[Column]) -> Column | None:
     return None
 
 
+def _weight(parent: Any) -> Column | None:
+    """What speaks against an answer, of a single model: how likely there is none, or an entropy."""
+    free = [parent.table.columns[name] for name in parent.numeric()]
+    found = [*parent.mapper.weights, *(each for each in free if plain(each.name) in _UNSURE)]
+    return next((each for each in found if not each.empty[parent.rows].any()), None)
+
+
 def predictions(parent: Any) -> list[Candidate]:
     """Hard predictions, of one model or of several."""
     mapper, label = parent.mapper, parent.label
@@ -467,7 +476,12 @@ def predictions(parent: Any) -> list[Candidate]:
         (one,) = Numbers(parent).of_predicted(partner, "probability", columns[0], columns[1:])
         one.says += says[-1:] * bool(rivals)
         return [one]
-    if confidence is None:
+    if confidence is None and not rivals and (weight := _weight(parent)) is not None:
+        mapper.used.add(weight.name)
+        mapper.weights = [column for column in mapper.weights if column is not weight]
+        confidence = replace(weight, numbers=-weight.numbers)
+        says.append(f"the smaller {weight.name!r} is, the surer is an answer")
+    elif confidence is None:
         says.append(NO_CONFIDENCE)
     return [
         Candidate(

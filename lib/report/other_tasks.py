@@ -13,6 +13,7 @@ from lib.report.tables import Column, ReadingError
 _APART = re.compile(r"\s*[,;|]\s*")
 _FEW = 30  # different numbers up to which they may be classes
 _TOGETHER = 0.5  # correlation of answers with labels that they hardly ever equal
+_RARE, _SPIKE = 0.1, 3  # fraction of classes that are right, at least, and times those next to them
 
 
 def refuse_other_tasks(source: str, label: Column, answers: Sequence[Column]) -> None:
@@ -49,25 +50,43 @@ def several(names: Sequence[str]) -> str:
 
 
 def numbers(label: Column, answer: Column) -> bool:
-    """Whether answers follow the label as numbers do, not as classes."""
-    if not (label.numeric and answer.numeric):
+    """Whether answers follow the label as numbers do, not as classes.
+
+    Errors of numbers are mostly small: they are as often off by one as right.
+    """
+    if (pair := _pair(label, answer)) is None:
         return False
-    known = ~np.isnan(label.numbers) & ~np.isnan(answer.numbers)
-    true, said = label.numbers[known], answer.numbers[known]
+    true, said = pair
     if len(np.unique(true)) <= _FEW or len(np.unique(said)) < 2:
         return False
-    return bool((true == said).mean() < _TOGETHER < np.corrcoef(true, said)[0, 1])
+    right, off_by_1 = (true == said).mean(), (abs(true - said) == 1).mean()
+    if right >= max(_RARE, _SPIKE * off_by_1 / 2):
+        return False
+    return bool(right < _TOGETHER < np.corrcoef(true, said)[0, 1])
 
 
 def shifted(label: Column, answer: Column) -> tuple[float, float, float] | None:
-    """Agreement as it is and one number further, and where this begins, if it is that clearly."""
+    """Agreement as it is and one number further, and where this begins, if it is that clearly.
+
+    Of few classes both ranges have to fit better, too: a model may answer one too many.
+    """
+    if (pair := _pair(label, answer)) is None or len(pair[0]) < _FEW:
+        return None
+    true, said = pair
+    found, most = np.unique(true, return_counts=True)
+    plain, most = (true == said).mean(), most.max() / len(true)
+    for step in (1, -1):
+        moved = (true == said + step).mean()
+        spans = [np.ptp(np.r_[true.min(), true.max(), said + by]) for by in (0, step)]
+        clear = moved > most and (most > plain or moved > _SPIKE * plain)
+        if clear and (len(found) > _FEW or spans[1] < spans[0]):
+            return plain, moved, min(true.min(), (said + step).min())
+    return None
+
+
+def _pair(label: Column, answer: Column) -> tuple[np.ndarray, np.ndarray] | None:
+    """Numbers of both where both are known."""
     if not (label.numeric and answer.numeric):
         return None
     known = ~np.isnan(label.numbers) & ~np.isnan(answer.numbers)
-    true, said = label.numbers[known], answer.numbers[known]
-    if len(true) < _FEW or np.ptp(true) != np.ptp(said) or np.ptp(true) < 1:
-        return None
-    step = true.min() - said.min()
-    plain, moved = (true == said).mean(), (true == said + step).mean()
-    most = np.unique(true, return_counts=True)[1].max() / len(true)
-    return (plain, moved, true.min()) if abs(step) == 1 and moved > most > plain else None
+    return label.numbers[known], answer.numbers[known]

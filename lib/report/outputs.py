@@ -15,7 +15,7 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
-_MOST_SUM = 0.05
+_MOST_SUM = 0.5
 _UNDEFINED = "no"
 _OTHER = "other"  # a class of which there is no label
 _BLOCK = 1 << 12  # rows
@@ -150,24 +150,34 @@ def kind_of(matrix: Array) -> str:
 
 
 def _kind_of_block(known: Array, step: float) -> str:
+    """The kind of some rows whose last decimal is of that unit, 0 if there is none."""
     low, high, k = known.min(), known.max(), known.shape[1]
-    tolerance = max(_SUM, min(_MOST_SUM, 0.5 * k * step)) + 1e-9  # 1.02 - 1 is above 0.02
-    if low >= 0 and high <= 1 + _SUM:
-        if ((known == 0) | (known == 1)).all() and (known.sum(axis=1) == 1).all():
-            return "one hot"
-        if (abs(known.sum(axis=1) - 1) <= tolerance).all():
-            return "probabilities"
-        return "shares"
-    if low >= 0 and high <= 100 + _SUM:
-        most = max(100 * _SUM, min(100 * _MOST_SUM, 0.5 * k * step)) + 1e-9
-        if (abs(known.sum(axis=1) - 100) <= most).all():
-            return "percent"
-    if low >= 0 and high < np.inf and (known % 1 == 0).all() and np.ptp(known.sum(axis=1)) == 0:
-        return "votes"
-    most = tolerance if step < 1 else _SUM
+    if low >= 0 and high < np.inf and (kind := _kind_of_sums(known, high, 0.5 * k * step)):
+        return kind
+    # Logarithms that are each off by half a unit: so is that of the sum of their exponentials.
+    most = _SUM + step / 2 * (step < 1)
     if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= most).all():
         return "log probabilities"
     return "logits"
+
+
+def _kind_of_sums(known: Array, high: float, off: float) -> str:
+    """The kind of rows, none of them negative, that rounding changes by so much at most; or empty.
+
+    Where most of many classes are rounded to 0, percentages may lack any part of 100.
+    """
+    sums, whole = known.sum(axis=1), (known % 1 == 0).all()
+    off += 1e-9  # 1.02 - 1 is above 0.02
+    if high <= 1 + _SUM:
+        if whole and (sums == 1).all():
+            return "one hot"
+        most = max(_SUM, min(_MOST_SUM, off))
+        return "probabilities" if (abs(sums - 1) <= most).all() else "shares"
+    if high <= 100 + _SUM:
+        least, most = 100 - max(100 * _SUM, off), 100 + max(100 * _SUM, min(100 * _MOST_SUM, off))
+        if ((sums >= least) & (sums <= most)).all():
+            return "percent"
+    return "votes" if whole and np.ptp(sums) == 0 else ""
 
 
 def _step(values: Array) -> float:
@@ -308,6 +318,12 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
         how += ", -1 where it is unknown" * unknown
         return [Labels(_coded(table, places), f"{said}, {how}")]
+    sure = [j for j, key in enumerate(keys) if is_positive(key)]
+    yes = [n for n in known if is_positive(n)]
+    worded = not {"first", "positive"} & {*given} and not all(map(_INTEGER.fullmatch, by_key))
+    if worded and k == len(known) == 2 and len(sure) == len(yes) == 1 and "2" not in known:
+        table = [sure[0] if n in yes else 1 - sure[0] if n in known else -1 for n in names]
+        return [Labels(_coded(table, places), f"{said}: {yes[0]!r} is {keys[sure[0]]!r}")]
     if whole:
         found = _numbered(numbers, places, k, given, said, unknown)
         if "first" in given or (all(_INTEGER.fullmatch(key) for key in by_key) and not signs):
@@ -372,8 +388,9 @@ def _worded(
         sure = [j for j in (0, 1) if is_positive(names[j])]
         if second:
             orders = [[1 - j, j] for j in (0, 1) if names[j] == second]
-        elif len(sure) == 1:
-            return [_in_order([1 - sure[0], sure[0]], names, places, said, False)]
+        elif len(sure) == 1:  # columns by other names may be in another order
+            named = not all(_INTEGER.fullmatch(same(key)) for key in keys)
+            return [_in_order([1 - sure[0], sure[0]], names, places, said, named)]
         else:
             orders = [order, order[::-1]]
         return [_in_order(one, names, places, said, not second) for one in orders]

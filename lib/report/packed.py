@@ -17,6 +17,9 @@ from lib.data.untrusted import short
 
 #: Endings of packed files.
 PACKED = (".gz", ".bz2", ".xz", ".zip")
+#: First bytes of files that are no text, and the endings that such files have.
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zX": ".xz", b"PAR1": ".parquet",
+          b"PK\x03\x04": ".zip, .npz or .xlsx", b"\x93NUM": ".npy"}  # fmt: skip
 _OPEN = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BROKEN = (
     OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError,
@@ -116,6 +119,9 @@ def _encoding(path: Path) -> str:
     """UTF-8, or UTF-16 by the mark that spreadsheets write first, or by zeros beside letters."""
     with _bytes(path) as stream:
         first = stream.read(4)
+    for begin, endings in _MAGIC.items():
+        if first.startswith(begin):
+            raise ValueError(f"{path}: must be text, got a file as of {endings}: name it so")
     if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
     zeros = [byte == 0 for byte in first]

@@ -270,11 +270,17 @@ def _read_npy(path: Path) -> Table:
             f"{path}: an array alone must be (rows, classes), got shape {values.shape}; several go "
             "into one file: numpy.savez('my.npz', probabilities=p, labels=y)"
         )
-    last, k = values[:, -1], values.shape[1] - 1
-    classes = np.isfinite(values).all() and last.min() >= 0 and 1 < last.max() + 1 <= k
-    if classes and (last % 1 == 0).all() and (values[:, :-1] % 1 > 0).any():
-        note = f"the last of {k + 1} columns holds whole numbers below {k}: it is the label"
-        return from_arrays(str(path), {"logit": values[:, :-1], "label": last}, [note])
+    if found := _with_label(values):
+        return from_arrays(str(path), *found)
+    if (
+        values.shape[1] == 2
+        and (values == np.floor(values)).all()
+        and (values.sum(axis=1) != 1).any()
+    ):
+        raise ValueError(
+            f"{path}: must say which column is the label, got two of whole numbers: "
+            "numpy.savez('my.npz', label=a[:, 0], prediction=a[:, 1])"
+        )
     return from_arrays(
         str(path),
         {"logit": values},
@@ -283,6 +289,21 @@ def _read_npy(path: Path) -> Table:
             "numpy.savez('my.npz', probabilities=p, labels=y)"
         ],
     )
+
+
+def _with_label(values: np.ndarray) -> tuple[dict[str, Any], list[str]] | None:
+    """Arrays and a note, if the last or the first column alone is of whole numbers, as of classes.
+
+    Of two columns the other is the probability of the second class, or what else tells it.
+    """
+    whole, k = (values == np.floor(values)).all(axis=0), values.shape[1] - 1
+    for place, name in ((k, "last"), (0, "first")):
+        label, rest = values[:, place], np.delete(values, place, axis=1)
+        if whole[place] and not whole.all() and label.min() >= 0 and 0 < label.max() < max(k, 2):
+            said = f"the {name} of {k + 1} columns holds whole numbers below {max(k, 2)}: it is "
+            what = rest if k > 1 else rest[:, 0]
+            return {"logit" if k > 1 else "score": what, "label": label}, [f"{said}the label"]
+    return None
 
 
 # --- pyarrow --------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if constant:
         areas[["guaranteed coverage", "guaranteed above"]] = 0.0, math.nan
         doubts.append(f"nothing is promised: {constant}")
-    summary = _summary(len(labeled), correct, (accuracy, low, high), settings)
+    summary, told = _summary(given, (accuracy, low, high), curves, settings)
     doubts += _few(len(labeled), len(correct), wrong)
     best = areas.loc[areas["coverage at target"].idxmax()]
     chosen = areas.loc[areas["guaranteed coverage"].idxmax()]
@@ -111,7 +111,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
             )
         },
         f"The accuracy is {accuracy:.3f} ({settings.percent} interval {low:.3f} to {high:.3f})"
-        + _reached(finding, best, settings),
+        + f"{_reached(finding, best, settings)}{told}",
         {
             "accuracy": accuracy,
             "best_score": str(areas["score"].iloc[first_smallest(areas["AURC"])]),
@@ -122,6 +122,29 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         tuple(doubts),
         _steps(len(correct), wrong, settings),
         (finding,),
+    )
+
+
+def _own_answers(
+    given: ModelPredictions, labeled: Any, correct: Any, curves: dict[str, Any]
+) -> tuple[list[tuple], str]:
+    """What the model's own abstentions reach, beside as many of the surest answers."""
+    if given.test_abstained is None:
+        return [], ""
+    answered = ~given.test_abstained[labeled]
+    if not 0 < (n := int(answered.sum())) < len(answered):
+        return [], ""
+    score, curve = next(iter(curves.items()))
+    share, right = answered.mean(), correct[answered].mean()
+    surest = curve.accuracy[n - 1]
+    rows = [
+        ("coverage of its own answers", share),
+        ("accuracy of its own answers", right),
+        (f"accuracy of as many by {score}", surest),
+    ]
+    return rows, (
+        f" By the file it answers {share:.1%} of these rows, and {right:.3f} of them right; of as "
+        f"many that are surest by {score}, {surest:.3f} are."
     )
 
 
@@ -173,23 +196,32 @@ def _scores(
 
 
 def _summary(
-    rows: int, correct: Any, accuracy: tuple[float, float, float], settings: Settings
-) -> pd.DataFrame:
-    """Numbers of rows, accuracy with its interval, and the ends of the normalized score."""
+    given: ModelPredictions,
+    accuracy: tuple[float, float, float],
+    curves: dict[str, selective.AccuracyCoverage],
+    settings: Settings,
+) -> tuple[pd.DataFrame, str]:
+    """Numbers of rows, accuracy with its interval, and the ends of the normalized score.
+
+    And a sentence on the model's own abstentions, empty if there are none.
+    """
+    correct, labeled = given.correct("test")
+    own, told = _own_answers(given, labeled, correct, curves)
     n, right = len(correct), int(correct.sum())
     random_order, worst = selective.normalized_score_extremes(right, n)
     return table(
         [
-            ("test rows", rows),
+            ("test rows", len(labeled)),
             ("labeled test rows", n),
             ("wrong predictions", n - right),
             ("accuracy", *accuracy),
             ("target accuracy", settings.target),
             ("normalized score of a random order", random_order),
             ("normalized score of the worst order", worst),
+            *own,
         ],
         ["item", "value", "low", "high"],
-    )
+    ), told
 
 
 def groups(

@@ -27,6 +27,7 @@ MOST_COLUMNS = 25_000
 MOST_WORDS = 10_000
 _MISSING = {"", "nan", "-nan", "+nan", "na", "n/a", "<na>", "null"}
 _COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(\.\d*)?")  # 1,234 may have a decimal comma
 _CLASSES = 1 << 16  # numbers of classes up to which they are counted
 _PER_WORD = 100  # bytes that a word takes beside its characters
 
@@ -136,10 +137,15 @@ class Table:
 
 
 class Builder:
-    """A column that grows block by block."""
+    """A column that grows block by block.
 
-    def __init__(self, name: str, most_words: int = MOST_WORDS):
+    With `thousands`, a comma in a cell such as 1,234 is of thousands, unless another cell of the
+    column has one that can only be of decimals, such as 0,5.
+    """
+
+    def __init__(self, name: str, most_words: int = MOST_WORDS, thousands: bool = False):
         self.name, self._most = name, most_words
+        self._either = array("q") if thousands else None  # rows such as 1,234; None: 1.234
         self.numbers = array("d")
         self._codes: array | None = None
         self._words: dict[str, int] = {}
@@ -176,8 +182,16 @@ class Builder:
         if value != value and cell.endswith("%"):
             value = number_in(cell[:-1].strip()) / 100
             self._percent |= value == value
+        if value != value and (found := _THOUSANDS.fullmatch(cell)):
+            if found[1] is None and cell.count(",") == 1:
+                if self._either is not None:
+                    self._either.append(len(self.numbers))
+            else:
+                value = number_in(cell.replace(",", ""))
         if value != value and _COMMA.fullmatch(cell):
             value = number_in(cell.replace(",", "."))
+            if not found:
+                self._either = None
         self._put(value, None if value == value else cell)
 
     def _put(self, number: float, word: str | None) -> None:
@@ -205,6 +219,8 @@ class Builder:
     def column(self) -> Column:
         """What was taken."""
         numbers = np.frombuffer(self.numbers) if self.numbers else np.zeros(0)
+        if self._either:
+            numbers[self._either] = np.round(1000 * numbers[self._either])
         codes = None
         if self._codes is not None:
             codes = np.frombuffer(self._codes, dtype=np.int32)
@@ -284,7 +300,8 @@ def from_rows(
             f"{source}: must have at most {MOST_COLUMNS:,} columns, got {len(header):,}"
         )
     kept = set(keep_words)
-    builders = [Builder(n, 1 << 31 if n in kept else MOST_WORDS) for n in header]
+    commas = plain is not None and plain[1] == ","  # then those in cells may be of thousands
+    builders = [Builder(n, 1 << 31 if n in kept else MOST_WORDS, commas) for n in header]
     size, lines, block = max(1, 4_000 // len(header)), array("q"), []
 
     def flush() -> None:

@@ -20,11 +20,31 @@ SILENT = _ANY | {
     "refused", "refusal", "no_answer", "no_prediction", "no_decision", "skip", "skipped",
     "unanswered", "cannot_answer", "can_t_answer",
 }  # fmt: skip
+#: Names of flags of answers that were given.
+GIVEN = {"answered", "accepted", "covered"}
+#: What is weighed, and the words for its weight, of a column for how much speaks for no answer.
+_ABSTAINING = (SILENT - _ANY) | {"abstaining", "deferral", "deferring", "rejecting", "refusing"}
+_WEIGHTS = {"p", "pr", "prob", "proba", "probability", "likelihood", "score", "logit", "softmax"}
 #: Words for an answer that was given, beside one of those.
 ANSWERED = {"answer", "answered", "answers", "predict", "predicted", "keep", "kept"}
 _CODES = {"-1", "-9", "-99", "-100", "-999", "-9999"}
 _ODD, _ROWS = 3, 30  # different answers that are told of, in files of so many rows
 _SIGNS = {"-1", "0", "1"}  # all three may be classes, such as of sentiment
+
+
+def speaks_for(name: str) -> str:
+    """The word for no answer of whose weight a column is, as of ``p_abstain``; else empty."""
+    words = plain(name).split("_")
+    rest = "_".join(word for word in words if word not in _WEIGHTS)
+    return rest if len(rest) < len("_".join(words)) and rest in _ABSTAINING else ""
+
+
+def is_given(name: str, columns: Iterable[str]) -> bool:
+    """Whether a flag says that there was an answer; of conformal sets it says another thing."""
+    word = plain(name).removeprefix("is_").removeprefix("was_")
+    if word == "covered":
+        return not any("set" in plain(each).split("_") for each in columns)
+    return word in GIVEN
 
 
 def unknown_labels(label: Column, answers: Iterable[Column], columns: Iterable[str]) -> list[str]:

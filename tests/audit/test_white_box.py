@@ -2,8 +2,8 @@
 
 import math
 import re
-import subprocess
-import sys
+import runpy
+import warnings
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from lib.audit.white_box import (
     sure_guesses,
 )
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
+from lib.report.__main__ import main as report
 
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
@@ -178,13 +179,14 @@ def test_limits_of_the_mechanism_keep_their_levels():
 
 @pytest.mark.slow
 def test_no_audit_is_above_the_truth_in_more_than_its_level():
-    """Two hundred mechanisms of all kinds of rates, noise and steps, 500 canaries each."""
+    """Fifty mechanisms of all kinds of rates, noise and steps, four runs of 500 canaries each."""
     rng = np.random.default_rng(6)
     above = dict.fromkeys(("one_run", "family", "gaussian", "steps"), 0)
-    for _ in range(200):
-        rate, steps = float(10 ** rng.uniform(-2, 0)), int(rng.integers(1, 60))
-        noise = float(rng.uniform(0.4, 4.0))
-        truth = epsilon_of(rate, noise, steps, "pld")
+    for k in range(200):
+        if k % 4 == 0:  # their accountant takes most of the time
+            rate, steps = float(10 ** rng.uniform(-2, 0)), int(rng.integers(1, 60))
+            noise = float(rng.uniform(0.4, 4.0))
+            truth = epsilon_of(rate, noise, steps, "pld")
         factor = float(rng.choice([1.0, 0.5]))  # the audit holds whatever is claimed
         scores = mechanism(rng, 500, steps, rate, noise / factor, factor)
         said = statements(scores, DELTA)
@@ -200,12 +202,13 @@ def test_no_audit_is_above_the_truth_in_more_than_its_level():
 RATE, STEPS, CANARIES = 0.018, 557, 5000
 
 
+@cache
 def runs(epsilon, factor, count):
-    """Statements and step audits of trainings of the first measurement's size."""
+    """Scores and statements of trainings of the first measurement's size."""
     rng = np.random.default_rng([0, round(100 * epsilon), round(100 * factor)])
     noise = find_noise_multiplier(epsilon, DELTA, RATE, STEPS)
     all_scores = [mechanism(rng, CANARIES, STEPS, RATE, noise, factor) for _ in range(count)]
-    return [(statements(scores, DELTA), found(scores)) for scores in all_scores]
+    return [(statements(scores, DELTA), scores) for scores in all_scores]
 
 
 @pytest.mark.slow
@@ -214,7 +217,7 @@ def test_what_one_run_shows_of_epsilon_8():
     assert np.median([said.one_run for said, _ in shown]) >= 2.0
     assert np.median([said.gaussian for said, _ in shown]) >= 3.5
     assert all(said.one_run < said.family < 8 and said.gaussian < 8 for said, _ in shown)
-    assert all(7 < steps.epsilon < 8.1 for _, steps in shown)
+    assert all(7 < found(scores).epsilon < 8.1 for _, scores in shown)
 
 
 def drawn_counts(rng, coins, steps, rate, noise):
@@ -259,13 +262,13 @@ def test_the_epsilon_of_single_steps_is_as_exact_as_the_accountant():
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
 def test_half_of_the_noise_is_found_on_the_gaussian_hypothesis(epsilon):
-    assert sum(said.gaussian > epsilon for said, _ in runs(epsilon, 0.5, 10)) >= 9
+    assert all(said.gaussian > epsilon for said, _ in runs(epsilon, 0.5, 4))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 0.25])
 def test_half_of_the_noise_is_found_without_a_hypothesis(factor):
-    assert sum(said.one_run > 3 for said, _ in runs(3.0, factor, 10)) >= 9
+    assert all(said.one_run > 3 for said, _ in runs(3.0, factor, 4))
     # Right guesses about 5,000 canaries cannot show more than this, whatever is wrong.
     ceiling = max(one_run_epsilon(n, n, CANARIES, DELTA, 0.99) for n in (50, 100, 250, 500, 1500))
     assert ceiling < 7
@@ -338,18 +341,19 @@ def test_what_would_mean_nothing_is_refused(call, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["audit_opacus.py", "audit_loop.py"])
-def test_scripts_of_the_reference_run(name, tmp_path):
+def test_scripts_of_the_reference_run(name, tmp_path, monkeypatch, capsys):
     page = (ROOT / "book/reference/white_box.md").read_text(encoding="utf-8")
     scripts = dict(re.findall(r"^```python file=(\S+)\n(.*?)^```$", page, re.M | re.S))
     assert len(scripts[name].splitlines()) <= 30
     (tmp_path / name).write_text(scripts[name], encoding="utf-8")
-    command = [sys.executable, "-W", "ignore", name]  # Opacus warns of what is as it should be
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    shown = [float(v) for v in re.findall(r"(?:one_run|gaussian)=([\d.]+)", done.stdout)]
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus warns of what is as it should be
+        runpy.run_path(name, run_name="__main__")
+    printed = capsys.readouterr().out
+    shown = [float(v) for v in re.findall(r"(?:one_run|gaussian)=([\d.]+)", printed)]
     assert len(shown) == 2
     assert all(0.3 < value < 5 for value in shown)
     if name == "audit_opacus.py":
-        command = [sys.executable, "-m", "lib.report", "audit.npz"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert "does not contradict the claimed 4" in done.stdout
+        assert report(["audit.npz"]) == 0
+        assert "does not contradict the claimed 4" in capsys.readouterr().out

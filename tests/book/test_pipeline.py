@@ -117,16 +117,11 @@ def test_pages_show_live_values_and_verdicts(template):
     assert order == ["p1", "statement-P1-T", "ours", "statement-T-2"]
 
 
-def test_prose_edit_shows_without_execution(built):
-    built.edit("book/one.py", "Prose says", "Words say")
-    assert executed(built.build()) == 0
-    assert "Words say" in built.page("one")
-
-
-def test_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
+def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
     """On its page, where a lesson is open, and in the notebook that is handed out; other pages are
     not read anew.
     """
+    built.edit("book/one.py", "Prose says", "Words say")
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
     closed = built.page("one").count("above-input")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
@@ -134,6 +129,7 @@ def test_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
     assert executed(output) == 0
     assert "0 added, 1 changed, 0 removed" in output
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
+    assert "Words say" in shown
     assert "# Twice.\ndouble = 2 * base  # as said" in shown
     assert built.page("one").count("above-input") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
@@ -142,20 +138,16 @@ def test_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
     assert built.stale() == ["one"]
 
 
-def test_code_edit_moves_every_page_that_quotes_the_chapter(built):
-    built.edit("book/one.py", "double = 2 * base", "double = 3 * base")
-    assert executed(built.build()) == 1
-    assert ">6.000</span>" in built.page("index")
-    assert ">6.00</span>" in built.page("two")
-    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
-
-
 def test_profile_is_part_of_the_key_and_switching_back_is_free(built):
+    """Other values move every page that quotes the chapter."""
+    assert "params/quick/one.yml" in built.page("one")
     assert executed(built.build(COMPANION_PROFILE="standard")) == 2
     assert ">40.000</span>" in built.page("index")
-    assert executed(built.build()) == 0
-    assert ">4.000</span>" in built.page("index")
-    assert "params/quick/one.yml" in built.page("one")
+    assert ">40.00</span>" in built.page("two")
+    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+    assert "params/standard/one.yml" in built.page("one")
+    done = built.execute()
+    assert (done.now, done.values["one"]["double"]) == ((), 4.0)
 
 
 def data_present(book: Book) -> dict[str, list[bool]]:
@@ -417,32 +409,11 @@ def _origin(root: Path, address: str | None) -> None:
 # ------------------------------------------------------------- papermill, literally
 
 
-def _papermill(book: Book, *arguments: str) -> subprocess.CompletedProcess:
-    program = str(Path(sys.executable).parent / "papermill")
-    return subprocess.run(
-        [program, "book/one.py", "out.ipynb", *arguments],
-        cwd=book.root,
-        env=book.environment(),
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_papermill_command_works(template):
-    done = _papermill(template, "-f", "params/standard/one.yml")
-    assert done.returncode == 0, done.stderr
-    assert "double is 40.0" in (template.root / "out.ipynb").read_text()
-
-
-def test_papermill_command_stops_on_bad_parameters(template):
-    done = _papermill(template, "-y", "names: [a, c]")
-    assert done.returncode != 0
-    assert "parameter names = ['a', 'c'] is not allowed" in done.stderr
-    assert '"double is 4' not in (template.root / "out.ipynb").read_text()
-
-
 def test_papermill_prints_the_declarations(template):
-    done = _papermill(template, "--help-notebook")
+    """What else it does: `test_notebooks.py` and `test_handed_out.py`."""
+    command = [str(Path(sys.executable).parent / "papermill"), "--help-notebook", "book/one.py"]
+    given = {"cwd": template.root, "env": template.environment(), "text": True}
+    done = subprocess.run(command, capture_output=True, **given)
     assert "base: float (default 2.0)" in done.stdout
 
 

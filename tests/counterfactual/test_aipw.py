@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy import special
+from statsmodels.discrete.discrete_model import Logit
+from statsmodels.regression.linear_model import OLS
+from statsmodels.tools import add_constant
 from statsmodels.treatment.treatment_effects import TreatmentEffect
 
 from lib.counterfactual import Nuisances, estimate_from_nuisances
@@ -15,10 +17,10 @@ def test_equals_statsmodels(seed):
     x = rng.normal(size=(n, 2))
     answered = rng.random(n) < special.expit(0.5 + x @ [0.6, -0.4])
     score = 0.5 + x @ [0.2, 0.1] + 0.3 * rng.normal(size=n)
-    exog = sm.add_constant(x)
-    share = sm.Logit(answered.astype(float), exog).fit(disp=0)
-    effect = TreatmentEffect(sm.OLS(score, exog), answered.astype(float), results_select=share)
-    line = sm.OLS(score[answered], exog[answered]).fit()
+    exog = add_constant(x)
+    share = Logit(answered.astype(float), exog).fit(disp=0)
+    effect = TreatmentEffect(OLS(score, exog), answered.astype(float), results_select=share)
+    line = OLS(score[answered], exog[answered]).fit()
     known = Nuisances(
         ~answered, np.where(answered, score, 0.0), 1 - share.predict(exog), line.predict(exog)
     )

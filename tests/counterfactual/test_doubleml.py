@@ -1,5 +1,6 @@
 """Against DoubleML: the average potential outcome of "answered" is the counterfactual score."""
 
+import functools
 import math
 import warnings
 
@@ -17,14 +18,16 @@ from lib.counterfactual import (
     fold_numbers,
 )
 
-with warnings.catch_warnings():
-    # Importing it pulls in plotting and tuning packages whose deprecations are not ours.
-    warnings.simplefilter("ignore")
-    doubleml = pytest.importorskip("doubleml", minversion="0.11")
-    from doubleml.utils import PSProcessorConfig
-
 CLOSE = {"rel": 0, "abs": 1e-8}
 Z = stats.norm.isf(0.025)
+
+
+@functools.cache
+def peer():
+    """DoubleML, imported where it is used: for seconds, and with warnings that are not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip("doubleml", minversion="0.11")
 
 
 def interval(result):
@@ -52,6 +55,7 @@ def average_potential_outcome(x, known, folds, clip, external=True):
     out of the way.
     """
     r, s = known[0].abstained, known[0].scores
+    doubleml = peer()
     data = doubleml.DoubleMLData.from_arrays(x, s, (~r).astype(float))
     with quiet():
         model = doubleml.DoubleMLAPO(
@@ -61,7 +65,7 @@ def average_potential_outcome(x, known, folds, clip, external=True):
             treatment_level=1,
             score="APO",
             normalize_ipw=False,
-            ps_processor_config=PSProcessorConfig(clipping_threshold=clip),
+            ps_processor_config=doubleml.utils.PSProcessorConfig(clipping_threshold=clip),
             draw_sample_splitting=False,
         )
         model.set_sample_splitting([splits(fold) for fold in folds])

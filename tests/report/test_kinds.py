@@ -16,7 +16,7 @@ import pytest
 from scipy import special
 
 from lib.data import arrays
-from lib.report import packed, read_predictions
+from lib.report import packed, read_predictions, readers
 from lib.report.__main__ import told_if_slow
 from lib.suitability import SIGNAL_NAMES
 
@@ -376,3 +376,62 @@ def test_of_the_surest_classes_the_first_is_the_answer(kind, tmp_path):
     np.testing.assert_array_equal(found.correct("test")[0], MANY.argmax(axis=1) == truth)
     np.testing.assert_allclose(found.test_confidence, MANY.max(axis=1))
     assert says(found, "the surest is taken")
+
+
+def test_of_several_answers_that_are_named_one_by_one(tmp_path):
+    columns = {f"top{j + 1}_index": FIRST[:, -1 - j] for j in range(3)}
+    columns |= {f"top{j + 1}_prob": TOP[:, -1 - j] for j in range(3)}
+    truth = np.arange(N) % 50
+    found = read_predictions(pd.DataFrame({"target": truth} | columns))
+    np.testing.assert_array_equal(found.correct("test")[0], MANY.argmax(axis=1) == truth)
+    np.testing.assert_allclose(found.test_confidence, MANY.max(axis=1))
+
+
+# --- an array alone, and other bytes than the name says -------------------------------------------
+
+
+def test_an_array_alone_may_hold_the_label(tmp_path):
+    path = tmp_path / "own.npy"
+    for whole in (np.c_[P, LABELS], np.c_[LABELS, P]):
+        np.save(path, whole)
+        np.testing.assert_array_equal(correct(path), RIGHT)
+    for pair in (np.c_[ONE, SECOND], np.c_[SECOND, ONE]):
+        np.save(path, pair)
+        np.testing.assert_array_equal(correct(path), TWO)
+    np.save(path, np.c_[LABELS, SAID])
+    with pytest.raises(ValueError, match="must say which column is the label, got two of whole"):
+        read_predictions(path)
+    np.save(path, np.where(np.isneginf(np.log(P)) | (P < 0.01), -np.inf, np.log(P)))
+    assert read_predictions(path).test_labels is None
+
+
+@pytest.mark.parametrize(
+    ("begin", "ending"),
+    [(gzip.compress(b"label,p"), r"\.gz"), (b"PK\x03\x04", r"\.xlsx"), (b"PAR1\x15", r"\.parquet")],
+)
+def test_a_file_that_is_no_text_says_what_it_is(begin, ending, tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_bytes(begin + bytes(range(256)))
+    with pytest.raises(ValueError, match=rf"must be text, got a file as of .*{ending}: name it so"):
+        read_predictions(path)
+
+
+# --- commas in numbers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "values"),
+    [
+        (",", ["950", "1,050", "-12,345"], [950, 1050, -12345]),
+        (",", ["0.5", "1,050.5", "2,345"], [0.5, 1050.5, 2345]),
+        (",", ["0,500", "1,050", "-2,345"], [0.5, 1.05, -2.345]),  # others are decimal commas
+        (",", ["2,5", "1,050", "-2,345"], [2.5, 1.05, -2.345]),
+        (";", ["1,500", "1,050", "-2,345"], [1.5, 1.05, -2.345]),
+        (";", ["950", "1,234,567", "-2,345.5"], [950, 1234567, -2345.5]),
+    ],
+)
+def test_commas_are_of_thousands_or_of_decimals(separator, cells, values, tmp_path):
+    path = tmp_path / "own.csv"
+    rows = [f'{j % 2}{separator}"{cells[j % 3]}"' for j in range(12)]
+    path.write_text("\n".join([f"label{separator}value", *rows]) + "\n")
+    np.testing.assert_allclose(readers.read_file(path).columns["value"].numbers, values * 4)

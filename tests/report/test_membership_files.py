@@ -17,6 +17,7 @@ TABLES = {
     "words": {"membership": np.where(MEMBER, "member", "non-member"), "membership_score": SCORE},
     "parts": {"split": np.where(MEMBER, "member", "nonmember"), "score": SCORE},
     "in and out": {"in_out": np.where(MEMBER, "in", "out"), "signal": SCORE},
+    "parts of a loss": {"split": np.where(MEMBER, "train", "test"), "loss": -SCORE},
     "a loss": {"id": np.arange(400), "label": LABEL, "in_train": MEMBER, "loss": -SCORE},
 }
 ARRAYS = {
@@ -69,3 +70,22 @@ def test_a_classifier_beside_members_is_one():
     found = read_predictions(frame)
     assert found.member_scores is None
     np.testing.assert_array_equal(found.correct("test")[0], right == LABEL)
+
+
+@pytest.mark.parametrize("name", ["mia_scores.npz", "lira.npz", "membership-inference.npz"])
+def test_a_files_name_says_that_labels_are_of_members(name, tmp_path):
+    np.savez(tmp_path / name, scores=SCORE, labels=MEMBER.astype(int))
+    np.savez(tmp_path / "own.npz", scores=SCORE, labels=MEMBER.astype(int))
+    found = read_predictions(tmp_path / name)
+    np.testing.assert_array_equal(found.member_scores, SCORE[MEMBER])
+    other = read_predictions(tmp_path / "own.npz")
+    np.testing.assert_array_equal(other.test_labels, MEMBER)
+    assert any("which points were trained on, call it is_member" in t for t in other.reading)
+
+
+@pytest.mark.parametrize("flag", ["label", "y_true", "inserted", "included"])
+def test_a_score_of_an_attack_is_no_classifiers(flag):
+    found = read_predictions(pd.DataFrame({flag: MEMBER.astype(int), "mia_score": SCORE}))
+    np.testing.assert_array_equal(found.member_scores, SCORE[MEMBER])
+    both = pd.DataFrame({"label": LABEL % 2, "mia_score": SCORE, "is_member": MEMBER})
+    np.testing.assert_array_equal(read_predictions(both).member_scores, SCORE[MEMBER])

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from lib.runs import Checkpoint, Outcome, RunStore, generator_state, restore_generator, run_all
-from lib.runs.devices import claimed_now
 
 
 @dataclass(frozen=True)
@@ -76,41 +75,9 @@ class Asks(Walk):
 
 @dataclass(frozen=True)
 class OnDevice(Walk):
+    """A walk that wants an accelerator to itself."""
+
     device: str = "cuda"
-
-    def execute(self, checkpoint: Checkpoint) -> Outcome:
-        number, began = claimed_now(), time.monotonic()
-        log = Path(self.folder) / f"device-{number}-{self.seed}-{os.getpid()}"
-        _note(log, began)
-        outcome = super().execute(_Logging(checkpoint, log, began))
-        _note(log, began)
-        return outcome
-
-
-def _note(log: Path, began: float) -> None:
-    half = log.with_name(f"half-{log.name}")
-    half.write_text(f"{began} {time.monotonic()}")
-    os.replace(half, log)
-
-
-class _Logging:
-    def __init__(self, checkpoint: Checkpoint, log: Path, began: float):
-        self._checkpoint, self._log, self._began = checkpoint, log, began
-
-    def load(self):
-        return self._checkpoint.load()
-
-    def save(self, arrays, state):
-        self._checkpoint.save(arrays, state)
-        _note(self._log, self._began)
-
-
-def device_uses(folder) -> dict[int, list[tuple[float, float]]]:
-    found: dict[int, list[tuple[float, float]]] = {}
-    for path in Path(folder).glob("device-*"):
-        began, ended = map(float, path.read_text().split())
-        found.setdefault(int(path.name.split("-")[1]), []).append((began, ended))
-    return {number: sorted(uses) for number, uses in found.items()}
 
 
 @dataclass(frozen=True)

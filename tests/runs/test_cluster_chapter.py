@@ -59,6 +59,7 @@ def execute(root: Path, cluster: str) -> dict:
         "COMPANION_CLUSTER": cluster,
         "COMPANION_OFFLINE": "1",
         "COMPANION_RUNS": str(root / "runs"),
+        "COMPANION_THREADS": "1",  # without a cluster, its kernel does the work itself
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]]),
     }
     target = root / "given.json"

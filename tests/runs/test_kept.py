@@ -3,12 +3,7 @@
 import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,22 +39,10 @@ CONFIG = TrainingConfig(
     seed=SEED,
 )
 JOB = Training(CONFIG, DataSpec(train=TRAIN, test=60), save_every=5, keep_parameters=True)
-KILLED = textwrap.dedent(
-    """
-    import os, signal, sys
-    sys.path.insert(0, sys.argv[1])
-    from test_kept import JOB
-    from lib.runs import Checkpoint, RunStore
-    save, left = Checkpoint.save, [3]
-    def once(self, arrays, state):
-        save(self, arrays, state)
-        left[0] -= 1
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-    Checkpoint.save = once
-    RunStore(sys.argv[2]).run(JOB)
-    """
-)
+
+
+class Killed(BaseException):
+    """What ends a training in its middle."""
 
 
 @pytest.fixture(autouse=True)
@@ -150,10 +133,19 @@ def nothing_is_told(store, targets):
     assert not list((store.folder / "partial").glob("*/"))
 
 
-def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path):
-    store = RunStore(tmp_path / "runs")
-    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(store.folder)]
-    assert subprocess.run(command, timeout=120).returncode == -signal.SIGKILL
+def test_a_finished_private_run_keeps_nothing_that_is_not_released(tmp_path, monkeypatch):
+    store, save, saved = RunStore(tmp_path / "runs"), Checkpoint.save, []
+
+    def dying(*given):
+        save(*given)
+        saved.append(given)
+        if len(saved) == 3:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", dying)
+        with pytest.raises(Killed):
+            store.run(JOB)
     (left,) = (store.folder / "partial").glob("*/*")
     assert mode(left) == 0o600
     arrays, state = Checkpoint(left.parent).load()

@@ -146,24 +146,31 @@ def promises(**changed):
     return values | {"noiseless_few": 0.66, "best": 0.83} | changed
 
 
-@pytest.mark.parametrize("budgets", [(1.0,), (0.1, 1.0)])
-def test_promises_of_one_budget_or_of_all(budgets):
+@pytest.mark.parametrize(
+    ("budgets", "least", "named"),
+    [
+        ((1.0,), [500, 50, 1000, 60], {"1": (500, 50)}),
+        ((0.1, 1.0), [500, 50, 1000, 51], {"0.1": (1000, 51), "1": (1000, 60)}),
+    ],
+)
+def test_promises_of_one_budget_or_of_all(budgets, least, named):
+    """Lines have their names where they are furthest apart."""
     rows = [
-        (n, way, e, 0.5 + n / 1e4, 0.01)
+        (n, way, e, 0.5 + e * (n - 500) / 5000, 0.01)
         for n in (500, 1000)
         for e in budgets
         for way in promise.WAYS[::3]
     ]
     rows += [(n, promise.WAYS[2], np.inf, 0.7, 0.03) for n in (500, 1000)]
     table = pd.DataFrame(rows, columns=["n", "way", "epsilon", "coverage", "broken"])
-    if len(budgets) == 1:
-        table = table.drop(columns="epsilon")
     given = {"dataset": "digits", "model": "mlp", "draws": 40, "target": 0.9}
     found = promise.draw_coverage(Run({"ways": table}, promises(), given))
     kept, answered = found.figure.axes
     lines = [x for x in answered.lines if x.get_color() == COLOURS[0]]
     assert len(lines) == len(budgets)
-    assert lines[0].get_xydata().ravel() == pytest.approx([500, 55, 1000, 60])
+    assert lines[0].get_xydata().ravel() == pytest.approx(least)
+    names = {text.get_text(): text.xy for text in answered.texts}
+    assert names == {name: pytest.approx(where) for name, where in named.items()}
     (quantile,) = [x for x in kept.lines if x.get_color() == COLOURS[1]]
     assert quantile.get_ydata() == pytest.approx([1, 1])
     svg_pair(found.figure, "s")
@@ -185,14 +192,19 @@ def test_what_a_private_promise_costs(changed, words):
 
 @pytest.mark.parametrize(
     ("worst", "words"),
-    [(0.45, "of 0.2 up to 45%"), (0.01, "of 0 up to 10%"), (1.0, "of 0.2 up to 100%")],
+    [
+        (0.45, "at one of 0.2 up to 45%"),
+        (0.01, "at one of 0 up to 10%"),
+        (1.0, "at one of 0.2 up to 100%"),
+    ],
 )
 def test_where_intervals_miss_most(worst, words):
     misses = pd.DataFrame({"shift": [0, 0.2], "200": [0.1, 0.05], "3200": [0.05, worst]})
     power = pd.DataFrame({"shift": [0, 0.2], "200": [0.05, 0.3], "3200": [0.05, 1.0]})
     run = Run({"power": power, "power_misses": misses}, {}, {"power_repetitions": 20})
     found = counterfactual.draw_power(run)
-    assert words + " of the intervals" in found.figure.get_suptitle()
+    said = f"Of the tests 30% to 100% find a shift of 0.2;\n{words} of the intervals miss"
+    assert found.figure.get_suptitle() == said
     rejected, missed = ([x.get_ydata() for x in ax.lines[:2]] for ax in found.figure.axes)
     assert np.array(rejected) == pytest.approx(np.array([[5, 30], [5, 100]]))
     assert np.array(missed) == pytest.approx(np.array([[10, 5], [5, 100 * worst]]))

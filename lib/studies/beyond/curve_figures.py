@@ -1,12 +1,14 @@
-"""The first figure of the page on curves; apart, as trade_offs.py enters stored runs' keys."""
+"""Figures of the page on curves; apart from trade_offs.py, which enters stored runs' keys."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from lib.plot import COLOURS, panels
+from lib.plot import COLOURS, new_figure, panels
 from lib.studies.beyond.trade_offs import Channel
+from lib.studies.headed import head_rows
 
 _NEAR = 0.9  # of what is proven: so much of it counts as reached
 
@@ -34,7 +36,7 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
     """Draw members found against false alarms, at most and by the best attack: a plot each."""
     figure, axes = panels(len(channels), 2.3, sharey=True)
     # More points where curves are steep.
-    x, (said, found) = np.linspace(0, 1, 301) ** 2, ("0.1", COLOURS[0])
+    x, (said, found) = np.linspace(0, 1, 101) ** 2, ("0.1", COLOURS[0])
     for ax, channel in zip(axes, channels, strict=True):
         proven = 1 - channel.proven.fnr(x)
         ax.fill_between(x, proven, 1, color="0.9", linewidth=0)
@@ -52,5 +54,43 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
         what = channel.name.partition(",")[0]
         ax.set_title(f"{what}, epsilon {channel.claimed:.2g}", fontsize=10)
     axes[0].text(0.03, 0.97, "ruled out", va="top", color="0.4", fontsize=9)
-    figure.suptitle(reached_headline(channels, fpr), x=0.01, ha="left", fontsize=10)
+    head_rows(figure, reached_headline(channels, fpr))
+    return figure
+
+
+def plot_all(channels: Sequence[Channel]) -> Figure:
+    """Draw proven curves and the most accurate attacks with their limits: a small plot each."""
+    columns, fpr = 3, np.linspace(0, 1, 41) ** 2
+    rows = math.ceil(len(channels) / columns)
+    figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
+    shown = {}
+    for ax, channel in zip(axes.ravel(), channels, strict=False):
+        proven = channel.proven.fnr(fpr)
+        ax.fill_between(fpr, proven, color="0.9", linewidth=0)
+        (shown["proven"],) = ax.plot(fpr, proven, color="black", marker="", linewidth=1.2)
+        if channel.attacks:
+            name = max(channel.attacks, key=lambda each: channel.attacks[each].accuracy()[0])
+            attack, hard = channel.attacks[name], name == "weight"
+            some = np.unique(np.linspace(0, attack.fpr.shape[1] - 1, 50).astype(int))
+            x, y = attack.fpr[:, some], attack.fnr[:, some]  # of hundreds of thresholds
+            line = {"color": COLOURS[hard], "linewidth": 1.2, "linestyle": ("-", "--")[hard]}
+            area = np.r_[x[1], x[2][::-1]], np.r_[y[1], y[2][::-1]]
+            ax.fill(*area, color=COLOURS[hard], alpha=0.2, linewidth=0)
+            (drawn,) = ax.plot(x[0], y[0], marker="", **line)
+            shown.setdefault("attack, hardest record" if hard else "attack, real data", drawn)
+        else:
+            ax.text(0.95, 0.85, "no attack", ha="right", fontsize=8)
+        name = channel.name.partition(", epsilon")[0]
+        ax.set_title(rf"{name}, $\epsilon = {channel.claimed:.2g}$", fontsize=8)
+        ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+        ax.tick_params(labelsize=8)
+    for ax in axes.ravel()[max(0, len(channels) - columns) : len(channels)]:
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("FPR", fontsize=8)
+    for ax in axes.ravel()[len(channels) :]:
+        ax.remove()
+    for ax in axes[:, 0]:
+        ax.set_ylabel("FNR", fontsize=8)
+    options = {"loc": "outside lower center", "ncols": 3, "fontsize": 8, "frameon": False}
+    figure.legend(shown.values(), shown.keys(), **options)
     return figure

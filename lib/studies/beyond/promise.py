@@ -157,22 +157,18 @@ def compositions(trained: Trained, budgets: tuple[float, ...]) -> pd.DataFrame:
 def draw_coverage(run: Run) -> Drawn:
     """Draw how often promises break, and what is answered, by validation points and budget."""
     table, values = run.tables["ways"], run.values
-    if "epsilon" not in table:  # a digest, of one budget
-        table = table.assign(epsilon=values["spoken"])
     quantile = table[(table["way"] == WAYS[3]) & (table["epsilon"] == values["spoken"])]
-    lines = [("not private", "black", table[table["way"] == WAYS[2]])]
-    lines += [("private quantile", COLOURS[1], quantile)]
-    private = table[table["way"] == WAYS[0]].groupby("epsilon")
-    lines += [(f"{epsilon:g}", COLOURS[0], each) for epsilon, each in private]
+    lines = [("black", table[table["way"] == WAYS[2]]), (COLOURS[1], quantile)]
+    private = table[table["way"] == WAYS[0]]
+    lines += [(COLOURS[0], each) for _, each in private.groupby("epsilon")]
     figure, (kept, answered) = panels(2, 2.1)
-    beside = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 8}
-    for place, (name, color, each) in enumerate(lines):
+    for place, (color, each) in enumerate(lines):
         look = {"color": color, "marker": MARKERS[min(place, 2)], "ms": 4, "lw": 1.4}
         kept.plot(each["n"], 100 * each["broken"], **look)
         answered.plot(each["n"], 100 * each["coverage"], **look)
-        if color == COLOURS[0]:
-            first = each["n"].iloc[0], 100 * each["coverage"].iloc[0]
-            answered.annotate(name, first, (-6, 0), color=color, **beside)
+    below = {"textcoords": "offset points", "ha": "left", "va": "center", "fontsize": 8}
+    for epsilon, n, coverage in _most_apart(private):
+        answered.annotate(f"{epsilon:g}", (n, 100 * coverage), (4, -7), color=COLOURS[0], **below)
     kept.axhline(100 * values["allowed"], color="0.4", ls="--", lw=1)
     answered.axhline(100 * values["best"], color="0.4", ls=":", lw=1)
     kept.set_ylabel("promises broken (%)")
@@ -200,6 +196,17 @@ def draw_coverage(run: Run) -> Drawn:
         "may break it; dotted: the largest coverage there is. The private quantile has an epsilon "
         f"of {values['spoken']:g}.",
     )
+
+
+def _most_apart(private: pd.DataFrame) -> list[tuple[float, int, float]]:
+    """Of each budget's line the point, size and coverage, that is the furthest from the others."""
+    lines = private.pivot(index="n", columns="epsilon", values="coverage")
+    found = []
+    for epsilon, line in lines.items():
+        others = lines.drop(columns=epsilon).sub(line, axis=0).abs().min(axis=1)
+        n = others.fillna(0).idxmax()
+        found.append((epsilon, n, line[n]))
+    return found
 
 
 def promise_headline(values: Mapping[str, float]) -> str:

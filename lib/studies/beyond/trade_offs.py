@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lib.audit.curves import AttackCurve, attack_curve
 from lib.audit.planning import gaussian_mu
-from lib.audit.selection import gaussian_fnr, roc_counts, union_lower_bound
-from lib.plot import COLOURS, new_figure, panels
+from lib.audit.selection import roc_counts, union_lower_bound
 from lib.privacy import (
     GaussianLabels,
     LaplaceLabels,
@@ -252,61 +250,3 @@ def power_study(
             found.append((one, attack_curve(counts, level).margin(claim.fnr) > 0))
         rows.append((factor, *np.mean(found, axis=0)))
     return pd.DataFrame(rows, columns=["true over claimed", "by epsilon", "by the curve"])
-
-
-def plot_curves(channels: Sequence[Channel], spared: float) -> Figure:
-    """Draw proven curves, the Gaussians beneath, and attacks with their limits: a plot each."""
-    figure, axes = panels(len(channels), 2.5)
-    fpr = np.linspace(0, 1, 501)
-    for ax, channel in zip(axes, channels, strict=True):
-        proven = channel.proven.fnr(fpr)
-        ax.fill_between(fpr, proven, color="0.92", linewidth=0)
-        ax.plot(fpr, proven, color="black", marker="", label="proven")
-        mu = channel.proven.mu(spared)
-        line = {"color": COLOURS[3], "linestyle": "--", "marker": "", "linewidth": 1.2}
-        ax.plot(fpr, gaussian_fnr(fpr, mu), label=rf"Gaussian, $\mu = {mu:.2f}$", **line)
-        for i, (name, attack) in enumerate(channel.attacks.items()):
-            line = {"color": COLOURS[i], "marker": "", "linestyle": ("-", "-.", ":")[i % 3]}
-            ax.plot(attack.fpr[0], attack.fnr[0], label=f"attack: {name}", **line)
-        ax.set(xlim=(0, 1), ylim=(0, 1), ylabel="FNR", title=channel.name)
-        ax.legend(fontsize=8, loc="upper right")
-    axes[-1].set_xlabel("FPR")
-    return figure
-
-
-def plot_all(channels: Sequence[Channel]) -> Figure:
-    """Draw proven curves and the most accurate attacks with their limits: a small plot each."""
-    columns, fpr = 3, np.linspace(0, 1, 41) ** 2
-    rows = math.ceil(len(channels) / columns)
-    figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
-    shown = {}
-    for ax, channel in zip(axes.ravel(), channels, strict=False):
-        proven = channel.proven.fnr(fpr)
-        ax.fill_between(fpr, proven, color="0.9", linewidth=0)
-        (shown["proven"],) = ax.plot(fpr, proven, color="black", marker="", linewidth=1.2)
-        if channel.attacks:
-            name = max(channel.attacks, key=lambda each: channel.attacks[each].accuracy()[0])
-            attack, hard = channel.attacks[name], name == "weight"
-            some = np.unique(np.linspace(0, attack.fpr.shape[1] - 1, 50).astype(int))
-            x, y = attack.fpr[:, some], attack.fnr[:, some]  # of hundreds of thresholds
-            line = {"color": COLOURS[hard], "linewidth": 1.2, "linestyle": ("-", "--")[hard]}
-            area = np.r_[x[1], x[2][::-1]], np.r_[y[1], y[2][::-1]]
-            ax.fill(*area, color=COLOURS[hard], alpha=0.2, linewidth=0)
-            (drawn,) = ax.plot(x[0], y[0], marker="", **line)
-            shown.setdefault("attack, hardest record" if hard else "attack, real data", drawn)
-        else:
-            ax.text(0.95, 0.85, "no attack", ha="right", fontsize=8)
-        name = channel.name.partition(", epsilon")[0]
-        ax.set_title(rf"{name}, $\epsilon = {channel.claimed:.2g}$", fontsize=8)
-        ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
-        ax.tick_params(labelsize=8)
-    for ax in axes.ravel()[max(0, len(channels) - columns) : len(channels)]:
-        ax.tick_params(labelbottom=True)
-        ax.set_xlabel("FPR", fontsize=8)
-    for ax in axes.ravel()[len(channels) :]:
-        ax.remove()
-    for ax in axes[:, 0]:
-        ax.set_ylabel("FNR", fontsize=8)
-    options = {"loc": "outside lower center", "ncols": 3, "fontsize": 8, "frameon": False}
-    figure.legend(shown.values(), shown.keys(), **options)
-    return figure

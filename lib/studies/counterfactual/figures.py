@@ -162,7 +162,7 @@ def draw_power(run: Run) -> Drawn:
     axes[1].set_ylabel("misses (%)")
     axes[1].set_xlabel("shift of B's boundary")
     words_above(axes[0], {"points:": "black"} | words)
-    head_rows(figure, power_headline(run.tables["power_misses"]))
+    head_rows(figure, power_headline(run.tables["power"], run.tables["power_misses"]))
     return Drawn(
         figure,
         "Rejections rise with the shift, faster with more points; misses are most at one shift.",
@@ -171,13 +171,15 @@ def draw_power(run: Run) -> Drawn:
     )
 
 
-def power_headline(misses: pd.DataFrame) -> str:
-    """At which shift intervals miss most, and how often."""
-    rates = misses.set_index("shift")
-    worst = rates.max(axis=1).idxmax()
+def power_headline(power: pd.DataFrame, misses: pd.DataFrame) -> str:
+    """How often the least shift is found, and at which shift intervals miss most."""
+    found, missed = (table.set_index("shift") for table in (power, misses))
+    least = min((shift for shift in found.index if shift > 0), default=0.0)
+    worst = missed.max(axis=1).idxmax()
+    range_ = " to ".join(dict.fromkeys(percent(share) for share in _ends(found.loc[least])))
     return (
-        "More points find smaller shifts, but at a shift\n"
-        f"of {worst:g} up to {percent(rates.loc[worst].max())} of the intervals miss"
+        f"Of the tests {range_} find a shift of {least:g};\n"
+        f"at one of {worst:g} up to {percent(missed.loc[worst].max())} of the intervals miss"
     )
 
 

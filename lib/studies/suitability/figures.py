@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, percent
+from lib.studies.headed import head, head_rows, percent
 from lib.studies.suitability.opening import TITLES
 from lib.studies.suitability.peers import PEERS
 
@@ -267,7 +267,7 @@ def draw_methods(run: Run) -> Drawn:
     axes[0].xaxis.set_major_formatter(lambda x, _: f"{100 * x:.4g}%")
     axes[1].hlines(top, *ends, colors["labels"], lw=1)
     headline, main = methods_headline(table), run.tables["peers"]["dataset"].iloc[0]
-    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    head_rows(figure, headline)
     models, many = run.tables["stronger"]["seed"].nunique(), values["n_shuffles"]
     over = f", their ROC AUC with all labels the median and the range over {many} shuffles"
     return Drawn(

@@ -14,7 +14,7 @@ from lib.studies.beyond.six_lenses.inside import STATEMENTS
 from lib.studies.beyond.six_lenses.lens_audits import HEADLINE
 from lib.studies.beyond.six_lenses.views import DROP, Abstention
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, percent, words_above
+from lib.studies.headed import head, head_rows, percent, words_above
 
 
 def plot_abstention(found: Abstention) -> Figure:
@@ -74,7 +74,7 @@ def draw_populations(run: Run) -> Drawn:
     ax.set_xlabel("drop in accuracy (points)")
     words_above(ax, colors | {"| estimated drop": "0.3"})
     headline = populations_headline(table)
-    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    head_rows(figure, headline)
     return Drawn(
         figure,
         f"A row per population: its drop in accuracy, and the estimated one. {headline}.",
@@ -156,7 +156,7 @@ def draw_ladder(run: Run) -> Drawn:
         axes[0].annotate("at most", *where, **options)
     held = tables[0].loc["and independent", "shown"]
     headline = ladder_headline(first["shown"], held, first["proven"])
-    figure.suptitle(headline, x=0.01, ha="left", fontsize=10)
+    head_rows(figure, headline)
     return Drawn(
         figure,
         f"What each attack shows of epsilon, could show, and what is proven. {headline}.",
