@@ -562,7 +562,8 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 #
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
 # teachers {value}`canaries.ensemble:.3f`. Logistic regression on the same answers reaches
-# {value}`canaries.linear_accuracy:.3f`. *By its votes* PATE costs
+# {value}`canaries.linear_accuracy:.3f`, so the student's training still costs some. *By its votes*
+# PATE costs
 # $\epsilon = $ {value}`canaries.pate_claimed:.2f`; before anything was asked,
 # {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
 # {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI).

@@ -229,7 +229,8 @@ chapter.figure(
     alt=f"Members found against false alarms, a plot each. {said}.",
     caption=(
         "Members found (1 - FNR) and non-members accused (FPR) by the best attack of each. In the "
-        f"gray no attack can be, but by chance. Dots and numbers: at {fpr:.0%} false alarms."
+        f"gray no attack can be, but by chance. Dots and numbers: at {fpr:.0%} false alarms, with "
+        f"{level:.0%} limits."
     ),
 )
 

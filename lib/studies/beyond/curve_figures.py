@@ -43,10 +43,12 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
         ax.plot(x, proven, color=said, marker="", linewidth=1.2)
         attack = channel.attacks[best_attack(channel, fpr)]
         ax.plot(x, attack.tpr(x)[0], color=found, marker="")
-        most, reached = 1 - float(channel.proven.fnr(fpr)), attack.tpr(fpr)[0]
+        most, (reached, low, high) = 1 - float(channel.proven.fnr(fpr)), attack.tpr(fpr)
         ax.plot(fpr, most, "o", color=said, markersize=4.5)
+        ax.vlines(fpr, low, high, color=found, linewidth=1)
         ax.plot(fpr, reached, "o", color=found)
-        words = {f"proven: {most:.0%} at most": said, f"attack: {reached:.0%}": found}
+        attacked = f"attack: {100 * reached:.0f} [{100 * low:.0f}, {100 * high:.0f}]%"
+        words = {f"proven: {most:.0%} at most": said, attacked: found}
         for height, (word, color) in zip((0.17, 0.05), words.items(), strict=True):
             ax.text(0.98, height, word, ha="right", color=color, fontsize=9)
         ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
