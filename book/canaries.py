@@ -351,7 +351,7 @@ chapter.table(
 # {value}`canaries.valid_most:.1%`, where 5% are allowed; the repetitions are few. The
 # {term}`Bayesian interval` of [the audit chapter](audit.py) on the same guesses errs in up to
 # {value}`canaries.bayesian_exceeds:.0%`, where 2.5% are allowed. It takes the larger of two
-# logarithms that are equal here.
+# estimates of one number, mostly too large.
 
 # %%
 if real:
@@ -611,7 +611,8 @@ spent = releases.iloc[0]
 chapter.note(
     f"The first row spent {spent['by the votes (private)']:.2f} by the votes. It publishes "
     f"{spent['published']:.2f}, and noise might have made that anything from {spent['low']:.2f} to "
-    f"{spent['high']:.2f}. Without a look at the votes it is {spent['without the votes']:.2f}."
+    f"{spent['high']:.2f}. Without a look at the votes, these "
+    f"questions and answers cost {spent['without the votes']:.2f}."
 )
 
 # %% [markdown]

@@ -573,9 +573,9 @@ chapter.values(
 )
 
 # %% [markdown]
-# At $\epsilon = $ {value}`counterfactual.least_epsilon` the doubly robust interval misses in
-# {value}`counterfactual.least_miscoverage:.3f` of the repetitions. With the super learner it misses
-# in {value}`counterfactual@standard.super.least_miscoverage:.3f`. The interval is
+# At $\epsilon = $ {value}`counterfactual.least_epsilon` the doubly robust interval with
+# forests misses in {value}`counterfactual.least_miscoverage:.3f` of the repetitions. With the super
+# learner it misses in {value}`counterfactual@standard.super.least_miscoverage:.3f`. The interval is
 # {value}`counterfactual.least_width:.3f` wide there. At $\epsilon = $
 # {value}`counterfactual.most_epsilon` it is {value}`counterfactual.most_width:.3f` wide.
 #

@@ -112,19 +112,6 @@ table = planted_table(
 )
 
 # %%
-chapter.figure(
-    figures.plot_planted(table, FAULTS, AUDITS, epsilon),
-    "planted",
-    alt="Percentages: single steps of one run find most faults, audits from outside few.",
-    caption=(
-        f"How often (in %) an audit finds a fault: {runs} runs each from inside ({sound_runs} "
-        f"without a fault), {canaries:,} canaries a run; {outside_models:,} models from outside. "
-        f"Each audit may raise a false alarm in {1 - level:.0%}. With a star: it cannot show more "
-        f"than {epsilon:g}, whatever is wrong."
-    ),
-)
-
-# %%
 chapter.table(
     table.replace({"fault": FAULTS, "audit": AUDITS}),
     "planted",
@@ -171,6 +158,9 @@ chapter.values(
     outside_one_ceiling=sound.loc["black box, one run", "could show"],
     free_ceiling=sound.loc["one run", "could show"],
 )
+
+# %%
+chapter.drawn(figures.draw_planted)
 
 # %% [markdown]
 # ### What each audit showed

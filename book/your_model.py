@@ -63,7 +63,8 @@ else:
     chapter.note(
         "Data: an example. A linear classifier of scikit-learn's digits, whose training points "
         "were chosen by coins, abstains at random, the likelier the less sure it is; the user's "
-        "images are blurred; a privacy is claimed for it that is not true."
+        "images are blurred; a privacy is claimed for it that is not true (so few rows need not "
+        "show it)."
     )
 
 # %% [markdown]
@@ -166,7 +167,8 @@ if out:
     chapter.note(f"Files written to {Path(out).resolve()}: {len(files)}.")
 
 # %% [markdown]
-# It allows {value}`your_model.done` of {value}`your_model.analyses` analyses.
+# It allows {value}`your_model.done` of {value}`your_model.analyses` analyses, which answer
+# {value}`your_model.questions` questions.
 #
 # ## What to do
 #
@@ -268,9 +270,9 @@ report.show(chapter, found, "audit")
 report.show(chapter, found, "counterfactual")
 
 # %% [markdown]
-# Do its intervals cover the truth where abstention *is* random? In simulated files of 500 rows it
-# is, with unknown propensities from 0.1 to 0.9. They fall with the model's confidence, jump at a
-# confidence, or follow a feature.
+# Do its intervals cover the truth where abstention *is* random? That is tried on simulated files of
+# 500 rows. Their unknown propensities go from 0.1 to 0.9. They fall with the model's confidence,
+# jump at a confidence, or follow a feature.
 
 # %%
 drawn = stored_table(drawn_abstention, ["linear", "forest"], repetitions=drawn_files, seed=seed)

@@ -70,6 +70,8 @@ from lib.training import TrainingConfig
 # %%
 used = at_hand(dataset)
 chapter.uses(dataset=used)
+
+# %%
 data, network = all_points(used, model, hidden=hidden, activation=activation, seed=seed)
 training = TrainingConfig(
     network,

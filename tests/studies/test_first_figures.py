@@ -46,18 +46,18 @@ def methods(paper, cbpe, labels):
 @pytest.mark.parametrize(
     ("paper", "cbpe", "labels", "words"),
     [
-        ((9, 8), (8, 9), (9.5, 9.5), "CBPE ranks best, the {P} decides best|both"),
-        ((9, 8), (8, 9), (8.5, 9.5), "CBPE ranks best, the {P} decides best|only the ranking"),
-        ((9, 9), (8, 8), (9.5, 8.5), "The {P} ranks and decides best|only the decisions"),
-        ((8, 8), (9, 9), (8.5, 8.5), "CBPE ranks and decides best|neither"),
-        ((9, 9), (9, 9), (9, 9), "Several rank best, several decide best|neither"),
-        ((9, 9), (8, 9), (9, 9), "Several rank best, the {P} decides best|neither"),
-        ((9, np.nan), (8, 9), (9, 9), "CBPE ranks best, the {P} decides best|neither"),
+        ((9, 8), (8, 9), (9.5, 9.5), "CBPE ranks,\nthe {P} decides|both"),
+        ((9, 8), (8, 9), (8.5, 9.5), "CBPE ranks,\nthe {P} decides|only the ranking"),
+        ((9, 9), (8, 8), (9.5, 8.5), "the {P} ranks,\nthe {P} decides|only the decisions"),
+        ((8, 8), (9, 9), (8.5, 8.5), "CBPE ranks,\nCBPE decides|neither"),
+        ((9, 9), (9, 9), (9, 9), "several rank,\nseveral decide|neither"),
+        ((9, 9), (8, 9), (9, 9), "several rank,\nthe {P} decides|neither"),
+        ((9, np.nan), (8, 9), (9, 9), "CBPE ranks,\nthe {P} decides|neither"),
     ],
 )  # fmt: skip
 def test_who_ranks_and_who_decides_best(paper, cbpe, labels, words):
     said, improved = words.replace("{P}", "paper's filter").split("|")
-    expected = f"{said};\nlabels of the test data improve {improved}"
+    expected = f"Best without test labels: {said}; labels improve {improved}"
     assert methods_headline(methods(paper, cbpe, labels)) == expected
 
 

@@ -8,6 +8,7 @@ import pytest
 from lib.audit.white_box import GradientCanaries, step_audit
 from lib.studies.audit import figures
 from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, faulty_training, planted_table
+from lib.studies.drawn import Run
 from lib.training import DataSpec, train_audited
 
 SMALL = Problem(DataSpec(train=300, test=40), canaries=2000, steps=20, hidden=32, records=10)
@@ -57,6 +58,10 @@ def test_the_table_says_what_was_found_by_what(monkeypatch):
     assert set(table["audit"][~limited]) == {"steps", "form"}
     black = table[table["audit"] == "black box"]
     assert (black["could show"] < problem.epsilon).all()  # sixteen models cannot
-    figure = figures.plot_planted(table, FAULTS, AUDITS, problem.epsilon)
+    named = {"planted": table.replace({"fault": FAULTS, "audit": AUDITS})}
+    given = {"epsilon": problem.epsilon, "runs": 2, "sound_runs": 2, "canaries": 1000}
+    given |= {"outside_models": 16, "level": 0.95}
+    figure = figures.draw_planted(Run(named, {"often": 0.9}, given)).figure
     (ax,) = figure.axes
+    assert "find 1 of 1 faults;\nfrom outside they find" in figure.get_suptitle()
     assert np.asarray(ax.images[0].get_array()).shape == (2, len(AUDITS))

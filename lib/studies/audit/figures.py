@@ -15,7 +15,8 @@ from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
 from lib.studies.audit.system import AuditResult
-from lib.studies.headed import head, percent
+from lib.studies.drawn import Drawn, Run, draws
+from lib.studies.headed import head, head_rows, percent
 
 _NAMES = {"bayesian": "Bayesian", "jeffreys": "Jeffreys", "clopper-pearson": "Clopper-Pearson"}
 _COLOUR = {"bayesian": COLOURS[1], "jeffreys": COLOURS[2], "clopper-pearson": COLOURS[0]}
@@ -312,22 +313,54 @@ def _unit_square(ax, xlabel: str = "FNR", ylabel: str = "FPR") -> None:
     ax.grid(visible=False)
 
 
-def plot_planted(
-    table: pd.DataFrame, faults: dict[str, str], audits: dict[str, str], claim: float
-) -> Figure:
-    """A square for each fault and audit: how often it was found, in percent."""
-    rows = [name for name in faults if (table["fault"] == name).any()]
-    found = table.pivot(index="fault", columns="audit", values="found").loc[rows, list(audits)]
-    figure, ax = new_figure(height=1.0 + 0.24 * len(rows))
-    ax.imshow(found, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
-    for (i, j), value in np.ndenumerate(found.to_numpy()):
-        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=8)
-    most = table.groupby("audit")["could show"].max()
-    names = [audits[name] + " *" * bool(most[name] <= claim) for name in audits]
-    ax.set_xticks(
-        range(len(audits)), names, rotation=35, ha="right", rotation_mode="anchor", fontsize=8
+def planted_headline(found: pd.DataFrame, often: float) -> str:
+    """How many faults are found from inside and from outside, of a fault's rates by audit."""
+    outside = [name for name in found if name.startswith("outside")]
+    inside = (found.drop(columns=outside).max(axis=1) >= often).sum()
+    out = (found[outside].max(axis=1) >= often).sum()
+    words = {0: "none", len(found): "all"}
+    return (
+        f"From inside one run audits find {inside} of {len(found)} faults;\n"
+        f"from outside they find {words.get(out, out)}"
     )
-    ax.set_yticks(range(len(rows)), [faults[name] for name in rows], fontsize=8)
+
+
+@draws("planted_faults", "planted")
+def draw_planted(run: Run) -> Drawn:
+    """A square for each fault and audit: how often it was found, in percent."""
+    table, given, sound = run.tables["planted"], run.parameters, "nothing wrong"
+    rows, audits = (list(dict.fromkeys(table[name])) for name in ("fault", "audit"))
+    found = table.pivot(index="fault", columns="audit", values="found").loc[rows, audits]
+    outside = sum(name.startswith("outside") for name in audits)
+    figure, ax = new_figure(height=1.3 + 0.24 * len(rows))
+    ax.imshow(found, cmap="Blues", vmin=0, vmax=1.2, aspect="auto")
+    for (i, j), value in np.ndenumerate(found.to_numpy()):
+        color = "white" if value > 0.6 else "black"
+        ax.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=8, color=color)
+    ax.axvline(outside - 0.5, color="white", lw=5)
+    most = table.groupby("audit")["could show"].max()
+    names = [name.removeprefix("outside, ").replace("form", "form of mechanism") for name in audits]
+    weak = ["*" * bool(most[name] <= given["epsilon"]) for name in audits]
+    ax.set_xticks(
+        range(len(audits)),
+        [name + star for name, star in zip(names, weak, strict=True)],
+        rotation=35,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=8,
+    )
+    for words, place in (("outside", 0), ("inside one run", outside)):
+        ax.annotate(words, (place - 0.4, -0.6), fontsize=9, va="bottom", annotation_clip=False)
+    ax.set_yticks(range(len(rows)), rows, fontsize=8)
     ax.grid(visible=False)
     ax.tick_params(length=0)
-    return figure
+    head_rows(figure, planted_headline(found.drop(index=sound), run.values["often"]))
+    return Drawn(
+        figure,
+        "Percentages: single steps of one run find most faults, audits from outside few.",
+        f"How often (in %) an audit finds a fault: {given['runs']} runs each from inside "
+        f"({given['sound_runs']} without a fault), {given['canaries']:,} canaries a run; "
+        f"{given['outside_models']:,} models from outside, or one. Each audit may raise a false "
+        f"alarm in {1 - given['level']:.0%}. With a star: it cannot show more than "
+        f"{given['epsilon']:g}, whatever is wrong.",
+    )

@@ -241,6 +241,7 @@ def draw_accuracy(run: Run) -> Drawn:
     for claimed, spent, accuracy in left_out[["epsilon", "spent", "accuracy"]].to_numpy():
         ends = {"xy": (spent, accuracy), "xytext": (claimed, accuracy)}
         ax.annotate("", **ends, arrowprops={"arrowstyle": "-|>", "color": COLOURS[0], "ls": ":"})
+        ax.plot(claimed, accuracy, MARKERS[0], color=COLOURS[0], mfc="white", ms=5, zorder=3)
     ax.set_xscale("log")
     plain_log(ax.xaxis)
     ax.set_xlabel(r"$\epsilon$ that is spent, every trial counted")
@@ -255,5 +256,5 @@ def draw_accuracy(run: Run) -> Drawn:
         "what it claims.",
         f"Test accuracy of what is released, {run.parameters['dataset']} "
         f"({run.parameters['model']}): means of {searches} searches with 95% intervals. Arrows "
-        "lead from the budget claimed to the one spent.",
+        "lead from the budget claimed (hollow) to the one spent.",
     )

@@ -174,7 +174,7 @@ def gap_headline(table: pd.DataFrame) -> str:
     """How much of the gap is noise at the smallest budget, judged by noisy labels."""
     noisy = table[table["labels"] == "noisy"]
     row = noisy.loc[noisy["epsilon"].idxmin()]
-    share = row["noise"] / (row["noise"] + row["ranking"] + row["calibration"])
+    share = min(row["noise"] / row["total"], 1.0)  # a finite sample may see less than there is
     return (
         f"Noisy labels, epsilon {row['epsilon']:g}: {percent(share)} of the gap\n"
         "is noise, which no score can remove"

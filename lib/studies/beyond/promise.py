@@ -211,9 +211,9 @@ def _most_apart(private: pd.DataFrame) -> list[tuple[float, int, float]]:
 
 def promise_headline(values: Mapping[str, float]) -> str:
     """How often private promises break at most, and what one costs where points are few."""
-    private, free = (100 * values[f"{name}_few"] for name in ("private", "noiseless"))
+    private, free = (100 * values[f"{name}_few"] for name in ("private", "free"))
     few, epsilon = values["few"], rf"$\epsilon = {values['spoken']:g}$"
     return (
         f"At most {100 * values['broken']:.1f}% of private promises break;\n"
-        f"{few:,} points: {epsilon} answers {private:.0f}%, without noise {free:.0f}%"
+        f"{few:,} points: {epsilon} answers {private:.0f}%, no privacy {free:.0f}%"
     )

@@ -99,7 +99,9 @@ def draw_miscoverage(run: Run) -> Drawn:
     ax.set_xlabel("score of A minus B's")
     flexible = table[table["learner"] != LEARNER_TITLES["linear"]]
     missed = flexible.loc[flexible["estimator"] == ESTIMATOR_TITLES["dr"], "misses population"]
-    head_rows(figure, lead_headline(trial["selective score"], truth, list(missed)))
+    head_rows(
+        figure, lead_headline(*(trial[f"{kind} score"] for kind, *_ in looks), truth, list(missed))
+    )
     counts = " to ".join(dict.fromkeys(f"{n:,}" for n in _ends(table["repetitions"])))
     return Drawn(
         figure,
@@ -111,14 +113,15 @@ def draw_miscoverage(run: Run) -> Drawn:
     )
 
 
-def lead_headline(seen: float, truth: float, missed: Sequence[float]) -> str:
-    """What the scores seen say of A's lead, and how often intervals of flexible learners miss it.
+def lead_headline(seen: float, robust: float, truth: float, missed: Sequence[float]) -> str:
+    """What one trial says of A's lead, and how often intervals of flexible learners miss it.
 
-    `missed` are fractions of doubly robust intervals, one a learner.
+    `seen` is what the scores seen say, `robust` the doubly robust estimate; `missed` are fractions
+    of doubly robust intervals, one a learner.
     """
     range_ = " to ".join(dict.fromkeys(percent(share) for share in _ends(missed)))
-    said = f"A leads by {truth:.3f}; the scores seen say {seen:.3f}"
-    return f"{said}\nFlexible and doubly robust: {range_} miss it"
+    said = f"A leads by {truth:.3f}. One trial: seen {seen:.3f}, robust {robust:.3f}"
+    return f"{said}\nOf flexible, robust intervals {range_} miss the lead"
 
 
 def _bold(words: str) -> str:
@@ -267,7 +270,7 @@ def draw_misses(run: Run) -> Drawn:
         "Percentages of intervals that miss the truth: all with leaked test data or a threshold, "
         "many in other ways, few with known propensities.",
         "Percentage of 95% intervals that miss the truth (dashed: 5), with exact 95% intervals "
-        "over repetitions. Squares: the same with known propensities. Looking: as points arrive, "
+        "over repetitions. Diamonds: the same with known propensities. Looking: as points arrive, "
         "at intervals for one time, and at a confidence sequence.",
     )
 
@@ -312,7 +315,7 @@ def misses_headline(leaked: str, after: _Counted, fitted: _Counted, known: _Coun
     missed, usual, told = (percent(count / of) for count, of in (after, fitted, known))
     return (
         f"{leaked[0].upper()}{leaked[1:]}: {missed} of intervals miss.\n"
-        f"Digits: {usual}, or {told} if propensities are known"
+        f"Digits III: {usual}, or {told} with known propensities"
     )
 
 

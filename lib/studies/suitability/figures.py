@@ -233,11 +233,9 @@ def methods_headline(table: pd.DataFrame) -> str:
         f"{name} {verb}{'s' * (name != 'several')}"
         for name, verb in zip(who, ("rank", "decide"), strict=True)
     )
-    alone = who[0] == who[1] != "several"
-    said = f"{ranks} and decides best" if alone else f"{ranks} best, {decides} best"
     words = {(True, True): "both", (True, False): "only the ranking"}
     words |= {(False, True): "only the decisions", (False, False): "neither"}
-    return f"{said[0].upper()}{said[1:]};\nlabels of the test data improve {words[tuple(gains)]}"
+    return f"Best without test labels: {ranks},\n{decides}; labels improve {words[tuple(gains)]}"
 
 
 @draws("suitability_peers", "methods")
