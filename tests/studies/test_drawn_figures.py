@@ -181,8 +181,8 @@ def test_promises_of_one_budget_or_of_all(budgets, least, named):
     ("changed", "words"),
     [
         ({}, ("0.7%", "59%, no privacy 66%")),
-        ({"broken": 0.0, "private_few": 0.0}, ("0.0%", " 0%, without noise 66%")),
-        ({"broken": 0.0751, "private_few": 0.7}, ("7.5%", "70%, without noise 66%")),
+        ({"broken": 0.0, "private_few": 0.0}, ("0.0%", " 0%, no privacy 66%")),
+        ({"broken": 0.0751, "private_few": 0.7}, ("7.5%", "70%, no privacy 66%")),
     ],
 )
 def test_what_a_private_promise_costs(changed, words):
