@@ -5,9 +5,9 @@
 # not remember any single patient, does it still know what it does not know?
 #
 # **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
-# privacy, models can answer only {value}`interplay.coverage_strict:.0%` of Fashion-MNIST's images at the
-# smallest budget. That is the mean of several methods; on harder data far less is left. P1's
-# reason: noise that hides a single patient also blurs what a model knows about unusual ones.
+# privacy, models can answer only {value}`interplay.coverage_strict:.0%` of Fashion-MNIST's images
+# at the smallest budget. That is the mean of several methods; on harder data far less is left.
+# P1's reason: noise that hides a single patient also blurs what a model knows about unusual ones.
 #
 # **Do this.**
 # - Rank points by the softmax response: it is free, and no method, P1's SCTD included, is better at
