@@ -22,6 +22,7 @@ from lib.book.claims import judged_anew, read_claims
 from lib.book.notebooks import given_value
 from lib.book.site import light_svg
 from lib.runs import write_atomic
+from lib.studies.drawn import Run, read_tables
 
 if TYPE_CHECKING:
     from lib.book.execute import Executed
@@ -91,6 +92,23 @@ def figure_of(record: Mapping[str, Any], name: str) -> dict[str, str] | None:
         return None
     svgs = kept.keys() & _DRAWN
     return kept | {n: zlib.decompress(base64.b85decode(kept[n])).decode() for n in svgs}
+
+
+def context(book: Path, chapter: str) -> dict[str, Any]:
+    """What a figure may be drawn from beside its own run: fields of ``Run``, by name."""
+    claims = read_claims(book / "claims.yml").values()
+    known = [c for c in claims if c.chapter == chapter and c.reported is not None]
+    return {
+        "reported": {claim.id: (claim.reported, claim.sd or 0.0) for claim in known},
+        "recorded": tuple(map(run_of, read_records(book, chapter).values())),
+    }
+
+
+def run_of(record: Mapping[str, Any]) -> Run:
+    """What a record has for figures to be drawn from."""
+    tables = {n: table.get("whole", table["csv"]) for n, table in record["tables"].items()}
+    values = {n: given_value(value) for n, value in record["values"].items()}
+    return Run(read_tables(tables), values, record["parameters"] | record.get("used", {}))
 
 
 def write_record(book: Path, executed: "Executed", name: str = "") -> Path:

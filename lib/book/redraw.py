@@ -3,24 +3,26 @@
 The record says which commit drew a figure that its run did not.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.book.claims import read_claims
-from lib.book.notebooks import given_value
+import lib.studies
 from lib.book.records import (
+    context,
     figure_of,
     git_output,
     packed_figure,
     read_record,
-    read_records,
     record_files,
+    run_of,
     write_anew,
 )
 from lib.book.site import light_svg
 from lib.plot import svg_pair
-from lib.studies.drawn import Draw, Run, figures, read_tables
+from lib.studies.drawn import FIGURES, Draw
 
 
 def redraw_records(book: Path) -> list[Path]:
@@ -52,7 +54,7 @@ def redrawn(
     """
     around = {} if book is None else context(book, record["chapter"])
     try:
-        drawn = draw(_run(record)._replace(**around))
+        drawn = draw(run_of(record)._replace(**around))
     except KeyError:  # a table, a column or a value
         return None
     narrow, wide = svg_pair(drawn.figure, f"{record['chapter']}.{name}")
@@ -60,17 +62,8 @@ def redrawn(
     return {"alt": drawn.alt, "caption": drawn.caption} | svgs
 
 
-def context(book: Path, chapter: str) -> dict[str, Any]:
-    """What a figure may be drawn from beside its own run: fields of ``Run``, by name."""
-    claims = read_claims(book / "claims.yml").values()
-    known = [c for c in claims if c.chapter == chapter and c.reported is not None]
-    return {
-        "reported": {claim.id: (claim.reported, claim.sd or 0.0) for claim in known},
-        "recorded": tuple(map(_run, read_records(book, chapter).values())),
-    }
-
-
-def _run(record: Mapping[str, Any]) -> Run:
-    tables = {n: table.get("whole", table["csv"]) for n, table in record["tables"].items()}
-    values = {n: given_value(value) for n, value in record["values"].items()}
-    return Run(read_tables(tables), values, record["parameters"] | record.get("used", {}))
+def figures() -> dict[tuple[str, str], Draw]:
+    """What draws a figure, by chapter and the figure's name, of all studies."""
+    for module in pkgutil.walk_packages(lib.studies.__path__, "lib.studies."):
+        importlib.import_module(module.name)
+    return dict(FIGURES)

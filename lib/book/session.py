@@ -352,7 +352,7 @@ class Chapter:
         draw : callable
             A function of :mod:`lib.studies` that :func:`lib.studies.drawn.draws` marks.
         """
-        from lib.book.redraw import context
+        from lib.book.records import context
         from lib.studies.drawn import Run, figure_name, read_tables
 
         tables, parameters = read_tables(self._csv), self.parameters | self._used

@@ -5,9 +5,7 @@ of its run, in other records of the chapter or in the paper, and nowhere else. `
 redraw`` draws those of all records.
 """
 
-import importlib
 import io
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,14 +40,15 @@ class Drawn(NamedTuple):
 
 Draw = Callable[[Run], Drawn]
 
-_FIGURES: dict[tuple[str, str], Draw] = {}
+#: What draws a figure, by chapter and the figure's name, of the studies that are imported.
+FIGURES: dict[tuple[str, str], Draw] = {}
 
 
 def draws(chapter: str, name: str) -> Callable[[Draw], Draw]:
     """Say which figure of which chapter a function draws."""
 
     def note(draw: Draw) -> Draw:
-        _FIGURES[chapter, name] = draw
+        FIGURES[chapter, name] = draw
         return draw
 
     return note
@@ -57,16 +56,7 @@ def draws(chapter: str, name: str) -> Callable[[Draw], Draw]:
 
 def figure_name(draw: Draw) -> str:
     """The name on its page of the figure that a function draws."""
-    return next(name for (_, name), known in _FIGURES.items() if known is draw)
-
-
-def figures() -> dict[tuple[str, str], Draw]:
-    """What draws a figure, by chapter and the figure's name, of all studies."""
-    import lib.studies
-
-    for module in pkgutil.walk_packages(lib.studies.__path__, "lib.studies."):
-        importlib.import_module(module.name)
-    return dict(_FIGURES)
+    return next(name for (_, name), known in FIGURES.items() if known is draw)
 
 
 def read_tables(texts: Mapping[str, str]) -> dict[str, pd.DataFrame]:

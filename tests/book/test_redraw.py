@@ -8,9 +8,8 @@ import pytest
 
 from lib.book.chapters import chapter_files
 from lib.book.records import figure_of, read_records
-from lib.book.redraw import redraw_records, redrawn
+from lib.book.redraw import figures, redraw_records, redrawn
 from lib.plot import CHECK_FIGURES
-from lib.studies.drawn import figures
 
 DRAWS = figures()
 EACH = pytest.mark.parametrize(("chapter", "name"), DRAWS)
