@@ -96,10 +96,12 @@ def _from_nothing(record: Mapping[str, Any]) -> float:
 
 def _anew(book: Path, command: str) -> int:
     """Write what has another verdict or looks other now; values and all else stay as they are."""
-    from lib.book.redraw import redraw_records  # with all studies
-
+    if command == "judge":
+        write = judge_records
+    else:
+        from lib.book.redraw import redraw_records as write  # with all studies: seconds
     try:
-        for path in (judge_records if command == "judge" else redraw_records)(book):
+        for path in write(book):
             print(path)
     except USER_ERRORS as error:
         print(f"error: {error}", file=sys.stderr)

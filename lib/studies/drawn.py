@@ -60,5 +60,5 @@ def figure_name(draw: Draw) -> str:
 
 
 def read_tables(texts: Mapping[str, str]) -> dict[str, pd.DataFrame]:
-    """Tables from their CSV, to the last digit."""
+    """Tables from their CSV."""
     return {name: pd.read_csv(io.StringIO(text)) for name, text in texts.items()}

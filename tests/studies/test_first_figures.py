@@ -188,9 +188,12 @@ def channel(name, proven, found):
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ((1.0, 2.0), "Attacks on labels reach|what is proven; on the hard case they fall short"),
-        ((2.0, 2.0), "Attacks on the hard case and labels|reach what is proven"),
-        ((0.5, 1.0), "Attacks on the hard case and labels|fall short of what is proven"),
+        (
+            (1.0, 2.0),
+            "Attacks on the hard case fall short of what is|proven; on labels no gap is seen",
+        ),
+        ((2.0, 2.0), "On the hard case and labels|no gap to what is proven is seen"),
+        ((0.5, 1.0), "On the hard case and labels|attacks fall short of what is proven"),
     ],
 )
 def test_where_attacks_reach_the_proof(found, words):

@@ -175,9 +175,9 @@ def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
 @pytest.mark.parametrize(
     ("relative", "words"),
     [
-        ([0.13, 0.9, 0.18], "Privacy costs order: SR's score goes from 13%\nto 18% of"),
-        ([0.2, 0.1, 0.1], "Privacy costs SR no order|from 20%\nto 10% of"),
-        ([0.2, 0.3, 0.2], "Privacy costs SR no order|from 20%\nto 20% of"),
+        ([0.13, 0.9, 0.18], "SR's score goes from 13% of a random\norder's to 18% at"),
+        ([0.2, 0.1, 0.1], "from 20% of a random\norder's to 10% at"),
+        ([0.2, 0.3, 0.2], "from 20% of a random\norder's to 20% at"),
     ],
 )
 def test_what_becomes_of_the_order(relative, words):

@@ -213,10 +213,9 @@ def order_headline(table: pd.DataFrame) -> str:
     """What becomes of the softmax response's order at the smallest budget, in words."""
     found = table[table["method"] == "SR"].set_index("epsilon")["relative"].sort_index()
     free, strict = found.iloc[-1], found.iloc[0]
-    costs = "Privacy costs order" if strict > free else "Privacy costs SR no order"
     return (
-        f"{costs}: SR's score goes from {percent(free)}\n"
-        f"to {percent(strict)} of a random order's at {epsilon_word(found.index[0])}"
+        f"SR's score goes from {percent(free)} of a random\n"
+        f"order's to {percent(strict)} at {epsilon_word(found.index[0])}"
     )
 
 
