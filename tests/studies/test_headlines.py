@@ -185,7 +185,7 @@ def test_what_becomes_of_the_order(relative, words):
     other = table.assign(method="SCTD", relative=0.5)
     title = interplay.order_headline(pd.concat([other, table.iloc[::-1]]))
     assert all(part in title for part in words.split("|"))
-    assert title.endswith("of a random order's at $\\epsilon = 1$")
+    assert title.endswith("at $\\epsilon = 1$")
 
 
 def test_how_many_comparisons_need_more_points():
