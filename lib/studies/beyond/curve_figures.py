@@ -16,14 +16,20 @@ def best_attack(channel: Channel, fpr: float) -> str:
     return max(channel.attacks, key=lambda name: channel.attacks[name].tpr(fpr)[0])
 
 
+def falls_short(channel: Channel, fpr: float) -> bool:
+    """Whether even the upper limit of the best attack is below what the proof allows."""
+    high = channel.attacks[best_attack(channel, fpr)].tpr(fpr)[2]
+    return bool(high < 1 - channel.proven.fnr(fpr))
+
+
 def reached_headline(channels: Sequence[Channel], fpr: float) -> str:
     """Where attacks fall short of what the proof allows, beyond their limits, and where not."""
     reach, short = [], []
     for channel in channels:
-        high = channel.attacks[best_attack(channel, fpr)].tpr(fpr)[2]
         what = channel.name.partition(",")[0]
-        near = high >= 1 - channel.proven.fnr(fpr)
-        (reach if near else short).append({"hard case": "the hard case"}.get(what, what))
+        (short if falls_short(channel, fpr) else reach).append(
+            {"hard case": "the hard case"}.get(what, what)
+        )
     near, far = (" and ".join(names) for names in (reach, short))
     if reach and short:
         return f"Attacks on {far} fall short of what is\nproven; on {near} no gap is seen"
