@@ -349,6 +349,12 @@ chapter.values(
     **({"de_strict": strict.loc["DE", "accuracy"]} if "DE" in families else {}),
     rate_seeds=rate_seeds,
 )
+widest = first[first["epsilon"] == max(epsilons)].set_index("method")["score"]
+chosen = trained.rates.query("family == 'plain' and chosen").set_index("epsilon")["rate"]
+chapter.values(volatile=True, rate_widest=chosen[max(epsilons)])
+chapter.values(sr_widest=widest["SR"])
+if "MCDO" in families:
+    chapter.values(mcdo_widest=widest["MCDO"])
 
 # %% [markdown]
 # Privacy takes the accuracy at full coverage (softmax response) from
