@@ -548,9 +548,8 @@ chapter.values(
 # feature to look at; one that sees outputs only keeps less. Where the attack sees a part $a$ of
 # $\mu$, the limit in $\mu$ grows by $1 / a$.
 #
-# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim
-# is accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the
-# audit and its size.
+# False alarms are rare: a correct claim is accused in at most
+# {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit and its size.
 #
 # ## One training run instead of hundreds
 #

@@ -16,16 +16,16 @@
 # ```
 #
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. The two label bounds stay
-# within what is allowed, but for chance. *Corrected* is P5's formula [without three
+# within what is allowed. *Corrected* is P5's formula [without three
 # faults](#are-the-intervals-right).
 #
 # ## What holds, and what does not
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
 #   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
-# - *Holds, by P5's measure.* The intervals of ALIBI and AGIBI overlap at every level. By another
-#   measure the authors' two models do not leak alike: of the same canaries AGIBI's names fewer
-#   outright at high accuracy (an exact test, if canaries are independent). Another might not.
+# - *Holds, by P5's measure.* Intervals of ALIBI and AGIBI overlap at every level. But of the same
+#   canaries AGIBI's model names fewer outright at high accuracy (an exact test, if canaries are
+#   independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
 #   add up with many classes. With ten classes the paper's lower bound errs in
 #   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
@@ -239,7 +239,7 @@ else:
 #
 # - An accuracy below one half is *mirrored*, as if the reversed attack had been chosen beforehand.
 #   And an attack that is never wrong gets a lower bound of $1 - 3 / k$ for its rate, where $k$
-#   canaries have a guess, and one half if these are few.
+#   canaries have a guess.
 # - The standard error divides by $k$, too. But weights differ by a factor of $C - 2$: a canary
 #   whose own label is confident counts $C - 2$ guesses, one whose other label is confident counts
 #   one. The *sandwich variance estimator* takes that into account:
@@ -325,8 +325,8 @@ chapter.table(
 # With a hundred classes three things add up; with ten the thresholds do nearly all of it. Paying
 # for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the sandwich variance
 # estimator alone {value}`canaries.sandwich_exceeds:.0%`. Dropping the mirror alone leaves
-# {value}`canaries.straight_exceeds:.0%`: at large thresholds often no canary shows its own label,
-# and an attack that is never right then counts as one that is never wrong. All three corrected
+# {value}`canaries.straight_exceeds:.0%`. At large thresholds often no canary shows its own label;
+# an attack that is never right then counts as never wrong. All three corrected
 # leave {value}`canaries.mended_exceeds:.1%`: a few canaries carry the mean, and a normal interval
 # is not made for that.
 #
@@ -645,10 +645,9 @@ chapter.settle(
 
 # %% [markdown]
 # The claim compares how often the label is guessed outright, group by group. On Fashion-MNIST it is
-# more often in the one training run. (P5's bound and that of the top label point the other way:
-# they count sure guesses alone.) The claim stays open: the interval over groups excludes 0, but
-# holds the 0.05 that still count as agreement. It knows nothing of a second training run. On
-# CIFAR-10 neither shows anything.
+# more often in the one training run. (Bounds from sure guesses point the other way.) The claim
+# stays open: the interval over groups excludes 0, but holds the 0.05 that still count as agreement.
+# It knows nothing of a second training run. On CIFAR-10 neither shows anything.
 #
 # ## What the paper leaves open
 #
