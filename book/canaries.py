@@ -617,8 +617,8 @@ chapter.note(
 
 # %% [markdown]
 # The published $\epsilon$ carries noise: it is below the cost of votes *and* release about half of
-# the time, so it describes, and bounds nothing. Do not take the smaller of it and the one without
-# the votes. All columns but the last record what a run has spent, and promise nothing beforehand.
+# the time, so it describes, and bounds nothing. Where the one without the votes is smaller, that is
+# published. All columns but the last record what a run has spent, and promise nothing beforehand.
 #
 # ## All canaries at once, or in groups?
 #
