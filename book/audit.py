@@ -22,7 +22,7 @@
 #
 # - *Holds.* The posterior of $\epsilon$ is one integral. Given the same counts, its interval is the
 #   narrowest at all that we tried.
-# - *Holds.* Where one error rate dominates, the lower bound has about the coverage that it
+# - *Holds.* Where the two error rates differ, the lower bound has about the coverage that it
 #   promises: {value}`audit.bayesian_example:.0%` for {value}`audit.level:.0%` in P3's worked
 #   example.
 # - *Caution.* Where both error rates are equal, the Bayesian bound errs too often even at a fixed
