@@ -6,8 +6,8 @@
 # of it does training spend?
 #
 # **Answer.** Every step spends a little, and an {term}`accountant` adds it up. [P1's](papers.md)
-# accountant (RDP) overstates the sum, so the noise is up to {value}`training.largest_saving:.0%`
-# larger than it needs to be. No paper counts what the search for a learning rate spends.
+# accountant (RDP) overstates the sum, so up to {value}`training.largest_saving:.0%` of the noise is
+# needless. No paper counts what the search for a learning rate spends.
 #
 # **Do this.**
 # - Draw Poisson samples, and divide by the expected batch size.
@@ -175,10 +175,11 @@ chapter.table(
 chapter.values(largest_saving=accounts["saved"].max(), smallest_saving=accounts["saved"].min())
 
 # %% [markdown]
-# P1's models are somewhat more private than they claim: {value}`training.smallest_saving:.0%`
-# (CIFAR-10, the largest budget) to {value}`training.largest_saving:.0%` (digits, the smallest) of
-# the noise pays for the looseness of RDP. The book keeps RDP wherever it compares with P1. Its
-# tests hold both accountants against those of two libraries, Opacus and dp-accounting.
+# P1's models are somewhat more private than they claim: at their largest budget
+# {value}`training.smallest_saving:.0%` of the noise pays for the looseness of RDP. At the smallest
+# it is more, and on digits it is {value}`training.largest_saving:.0%`. The book keeps RDP wherever
+# it compares with P1. Its tests hold both accountants against those of two libraries, Opacus and
+# dp-accounting.
 #
 # ### Several models, one budget
 #
@@ -336,10 +337,10 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # %% [markdown]
 # ## P1's experiments, on paper
 #
-# P1 trains 14 ResNet-18 per data set, budget and seed: four data sets, four budgets, five seeds,
-# 200 epochs. A roofline model says what that takes: operations at 30% of a processor's peak, plus
-# per-example gradients at 60% of its memory bandwidth. It is an estimate from data sheets, not a
-# measurement.
+# With deep gamblers, which it names but does not report, P1 has 14 ResNet-18 per data set, budget
+# and seed: four data sets, four budgets, five seeds, 200 epochs. A roofline model says what that
+# takes: operations at 30% of a processor's peak, plus per-example gradients at 60% of its memory
+# bandwidth. It is an estimate from data sheets, not a measurement.
 
 # %%
 panel = studies.panel_table([1, 8, 64])

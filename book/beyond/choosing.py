@@ -236,10 +236,10 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # best. It reaches {value}`choosing.pair_best:.3f`, the worst pair {value}`choosing.pair_worst:.3f`.
 # With the best partner of each, the batch size moves the accuracy by {value}`choosing.by_batch:.3f`
 # and the norm by {value}`choosing.by_norm:.3f`. Two runs of one pair may differ by nearly as much,
-# and each pair and rate has only one run, at one budget. In the recorded run the largest norm leads
-# at each batch size; [P1's experiments](../interplay.py) have a small one. Where nearly every
-# gradient is clipped, a smaller norm with a larger rate is the same training. None of these trials
-# is counted either.
+# and each pair and rate has only one run, at one budget. In the recorded run the largest norm,
+# P1's, leads at each batch size; [our experiments on P1](../interplay.py) have a hundredth of it.
+# Where nearly every gradient is clipped, a smaller norm with a larger rate is the same training.
+# None of these trials is counted either.
 #
 # ## What this page leaves out
 #
