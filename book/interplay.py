@@ -36,11 +36,11 @@
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
 #   clipping norm the random seed decides whether they are ([One outlier](outlier.py)).
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
-#   {value}`interplay.best_strict` has the lowest mean score on Fashion-MNIST. On CIFAR-10 it
-#   is {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
-#   {value}`interplay@standard.gtsrb.best_strict`. Each is ahead of the next by a standard error at
-#   most, and of SCTD by far more. SCTD can be ahead of the softmax response where noise moves the
-#   parameters far ([Where does SCTD win?](beyond/sctd_map.py)).
+#   {value}`interplay.best_strict` has the lowest mean score on Fashion-MNIST. On CIFAR-10 it is
+#   {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
+#   {value}`interplay@standard.gtsrb.best_strict`. No such lead over the next method is beyond
+#   chance. SCTD can be ahead of the softmax response where noise moves the parameters far ([Where
+#   does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -191,9 +191,9 @@ chapter.values(
 # ```
 #
 # Deep ensembles and SelectiveNet share the budget among their five models. As in P1, the loss has
-# an {term}`entropy regularization` of 0.01. {term}`SAT` and {term}`deep gamblers` are ranked by
-# their classifier's softmax response, as in P1 (own scores: below). The page's training runs took
-# {value}`interplay.trained_seconds:duration`, one after another.
+# an {term}`entropy regularization` of 0.01. {term}`SAT` is ranked by its classifier's softmax
+# response, as in P1; so are {term}`deep gamblers` (own scores: below). The page's training runs
+# took {value}`interplay.trained_seconds:duration`, one after another.
 
 # %%
 settings = {}

@@ -104,7 +104,7 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 #
 # Counting each trial is safe but expensive. If instead the *number* of trials is drawn at random
 # and kept secret, the price grows with the logarithm of its mean
-# {cite}`papernot2022hyperparameter`. The papers do not say how they chose their learning rates, and
+# {cite}`papernot2022hyperparameter`. P1 and P3 do not say how they chose their learning rates, and
 # count no trials. The other chapters of this book choose theirs on validation points and do not
 # count either. This page says what that leaves out.
 #
