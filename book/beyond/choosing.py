@@ -8,8 +8,8 @@
 # ignores its search can prove only {value}`choosing.really:.2f`. Counting the trials costs little
 # accuracy as long as the list is short.
 #
-# **Do this.** Choose on public or simulated data if you can: that costs nothing. Otherwise write
-# the list of settings down first, and count every trial (`releases` of
+# **Do this.** Train the trials on public or simulated data if you can: that costs nothing.
+# Otherwise write the list of settings down first, and count every trial (`releases` of
 # {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do), draw the number of
 # trials at random.
 #

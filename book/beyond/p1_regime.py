@@ -90,9 +90,9 @@ used = at_hand(dataset)
 #
 # Both train the same network on the same points, with P1's entropy regularization, at the same
 # budgets. They differ in what P1 prints: small batches, many epochs, a large clipping norm, no
-# momentum (the parameters say how much). They differ in the learning rate, too. The tuned regime
-# chooses it at each budget on validation points, as [the score's page](../normalized_score.py)
-# does. Nothing is trained without privacy here.
+# momentum in its Algorithm 2 (the parameters say how much). They differ in the learning rate, too.
+# The tuned regime chooses it at each budget on validation points, as [the score's
+# page](../normalized_score.py) does. Nothing is trained without privacy here.
 
 # %%
 OWN, TUNED = "P1's", "tuned"
