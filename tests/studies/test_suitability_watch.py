@@ -97,7 +97,7 @@ def test_what_is_drawn_is_watched_by_labels_of_random_rows(deployed, monkeypatch
     hits, _, end = draw.raised["uniform"]
     assert np.array_equal(draw.table["month"][draw.table["alarm"]], np.flatnonzero(hits) + 1)
     assert all(np.ptp(p) == 0 for *_, p in draw.waiting)
-    figure = studies.plot_watch(deployed, draw, 5.0)
+    figure = studies.plot_watch(deployed, draw, np.float64(5))
     lines = [x[0] for line in figure.axes[0].lines if len({*(x := line.get_xdata())}) == 1]
     assert lines == [*(np.flatnonzero(hits) + 1), *([end] if np.isfinite(end) else [])]
     svg_pair(figure, "s")  # which is an error where something is cut off

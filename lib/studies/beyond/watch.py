@@ -438,4 +438,4 @@ def _false_alarms(raised: Flags) -> str:
 
 
 def _count(months: float) -> str:
-    return f"{months:g} month{'s' * (months != 1)}"
+    return f"{months:g} month" + ("s" if months != 1 else "")
