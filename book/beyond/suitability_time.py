@@ -297,7 +297,7 @@ chapter.values(
 # {value}`suitability_time.lag` months by which labels are late. Fast methods pay with false alarms,
 # since the first drop is hardly beyond the margin. With random rows the median verdict of UNSUITABLE
 # came {value}`suitability_time.decided:.0f` months after the drop. It came for suitable data in
-# {value}`suitability_time.wrong:.0%` of the streams.
+# {value}`suitability_time.wrong:.1%` of the streams.
 #
 # The stream detectors are fast. FETDriftOnline noticed the drop after
 # {value}`suitability_time.fet_delay:.0f` months, with false alarms in
