@@ -212,8 +212,10 @@ def test_how_many_comparisons_need_more_points():
     assert lines[0] == [900, 900]
     assert np.isnan(lines[1]).all()
     title, beside = said(drawn)
-    assert title == "2 of 4 comparisons with SR need\nmore than the 2,000 points at hand"
-    assert beside == ["DE", "SCTD", "gray: more than at hand"]
+    assert title == (
+        "2 of 4 comparisons with softmax response\nneed more than the 2,000 points at hand"
+    )
+    assert beside == ["ensemble", "training dynamics", "gray: more than at hand"]
 
 
 def test_what_models_have_spent_that_are_stopped_early():

@@ -40,7 +40,7 @@ _IN_WORDS = {
     "SAT": "self-adaptive training",
     "MCDO": "dropout",
     "DE": "ensemble",
-    "SCTD": "training dynamics (SCTD)",
+    "SCTD": "training dynamics",
 }
 
 
@@ -425,10 +425,10 @@ def stopping_headline(table: pd.DataFrame) -> str:
 
 
 def needed_headline(table: pd.DataFrame, at_hand: int) -> str:
-    """How many comparisons with SR need more points than there are, in words."""
+    """How many comparisons with the softmax response need more points than there are, in words."""
     short = int((table["points"] > at_hand).sum())
-    said = f"{short} of {len(table)} comparisons with SR need"
-    return f"{said}\nmore than the {at_hand:,} points at hand"
+    said = f"{short} of {len(table)} comparisons with softmax response"
+    return f"{said}\nneed more than the {at_hand:,} points at hand"
 
 
 @draws("normalized_score", "needed")
@@ -448,7 +448,7 @@ def draw_needed(run: Run) -> Drawn:
     ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     ax.set_ylabel("evaluation points needed")
     words = _method_words([table]) | {"gray: more than at hand": "0.5"}
-    head(ax, needed_headline(table, at_hand), words)
+    head(ax, needed_headline(table, at_hand), words, lines=2)
     return Drawn(
         figure,
         "Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",

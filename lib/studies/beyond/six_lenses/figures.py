@@ -132,7 +132,7 @@ def draw_ladder(run: Run) -> Drawn:
     tables, factor = ladder(run), run.parameters["noise_factor"]
     rows = len(tables[0])
     figure, axes = panels(2, 0.9 + 0.23 * rows)
-    most = 1.3 * tables[0]["proven"].max()
+    most = 1.5 * tables[0]["proven"].max()
     titles = "as trained", f"control: {100 * factor:g}% of the noise"
     for ax, table, title in zip(axes, tables, titles, strict=True):
         for place, row in enumerate(table[::-1].itertuples()):
