@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Auditing training runs: what an audit can see
 #
-# An audit of trained models shows far less than the accountant proves: is all well, or is the audit
-# blind?
+# An {term}`audit` of trained models shows far less than the {term}`accountant` proves: is all well,
+# or is the audit blind?
 #
 # **Answer.** From outside it is mostly blind: even our largest audit of finished models notices a
 # wrong claim of $\epsilon = $ {value}`audit_trainings.claim:g` only where the true one is

@@ -21,7 +21,8 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# A few labels correct that only if their own error is counted.
+# A dot is a user whose data are shifted ({term}`OOD`). A few labels correct the trend only if their
+# own error is counted.
 #
 # ## What holds, and what does not
 #

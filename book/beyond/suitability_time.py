@@ -22,8 +22,8 @@
 # pays here.
 # ```
 #
-# Below the dashed line the model is no longer suitable, and an alarm should come soon after. This is
-# one of many simulated streams.
+# Below the dashed line the model is no longer suitable, and an alarm should come soon after. This
+# is one of many simulated streams.
 #
 # ## What holds, and what does not
 #
@@ -295,9 +295,9 @@ chapter.values(
 # %% [markdown]
 # Delays are counted from the month in which the last suitable period ended. They include the
 # {value}`suitability_time.lag` months by which labels are late. Fast methods pay with false alarms,
-# since the first drop is hardly beyond the margin. With random rows the median verdict of UNSUITABLE
-# came {value}`suitability_time.decided:.0f` months after the drop. It came for suitable data in
-# {value}`suitability_time.wrong:.1%` of the streams.
+# since the first drop is hardly beyond the margin. With random rows the median verdict of
+# UNSUITABLE came {value}`suitability_time.decided:.0f` months after the drop. It came for suitable
+# data in {value}`suitability_time.wrong:.1%` of the streams.
 #
 # The stream detectors are fast. FETDriftOnline noticed the drop after
 # {value}`suitability_time.fet_delay:.0f` months, with false alarms in
