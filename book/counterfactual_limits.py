@@ -7,8 +7,8 @@
 # **Answer.** It can be wrong without a sign: once all test data have leaked,
 # {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the {term}`overlap`
 # looks as good as before. On real digits the weak point is fitting the
-# {term}`propensities <propensity>`. If the services report
-# them, the intervals for two classifiers hardly ever miss.
+# {term}`propensities <propensity>`. If the services report them, the intervals for two classifiers
+# hardly ever miss.
 #
 # **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
 # much contamination a decision can tolerate ({py:obj}`~lib.counterfactual.contamination_bounds`).

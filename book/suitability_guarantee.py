@@ -21,8 +21,7 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# A dot is a user whose data are shifted ({term}`OOD`). A few labels correct the trend only if their
-# own error is counted.
+# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
 #
 # ## What holds, and what does not
 #

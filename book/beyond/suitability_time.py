@@ -255,16 +255,13 @@ calm = harmless.loc[["labels", *online.index]]
 good_months = months * np.mean([d.truth()["suitable"].sum() for d in deployed.values()])
 chapter.values(
     active_false=active["streams with one"],
-    active_caught=active["caught"],
     active_delay=active["delay"],
-    active_labels=active["labels"],
     decided=uniform["decided"],
     wrong=uniform["wrong"],
     uniform_false=uniform["streams with one"],
     uniform_caught=uniform["caught"],
     uniform_delay=uniform["delay"],
     labels_delay=alone["delay"],
-    labels_labels=alone["labels"],
     cbpe_false=methods.loc["cbpe", "streams with one"],
     rule_caught=methods.loc["cbpe_alert", "caught"],
     ks_false=methods.loc["ks", "false alarms"],
