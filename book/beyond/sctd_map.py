@@ -16,11 +16,11 @@
 #   response.
 # - Keep SCTD for [predictions that must not change](#what-to-do).
 #
-# ```{result} pairs
+# ```{result} ahead
 # ```
 #
-# An arrow leads from SR to SCTD on the same models: down means that SCTD is better, right means a
-# more accurate model.
+# A point is a setting of the training: learning rate, batch, clipping norm, epochs and budget.
+# Below the dotted line SCTD has the better (smaller) score.
 #
 # ## What holds, and what does not
 #
@@ -131,27 +131,24 @@ chapter.values(volatile=True, trained_seconds=found.seconds)
 # points.
 
 # %%
-chapter.figure(
-    studies.plot_differences(
-        table,
-        ["SCTD", "SCTD, ties by SR"],
-        ["ties: expected over random orders", "ties broken by SR"],
-    ),
-    "differences",
-    alt=(
-        "Two plots of lines that fall from above zero to below as noise grows; each line is a "
-        "regime and a budget."
-    ),
-    caption=(
-        f"SCTD's score minus SR's over the noise of all steps on {source}; the axis is linear "
-        f"up to {studies.LINEAR:g}; "
-        + "; ".join(f"{line}: {name}" for line, name in studies.line_words(table))
-        + "."
-    ),
+BROKEN = "SCTD, ties by SR"
+digest = ["batch", "clipping norm", "epochs", "epsilon", "rate", "all noise", "accuracy", "SR"]
+digest += [f"{name}{end}" for name in ("SCTD", BROKEN) for end in ("", " low", " high")]
+shown = studies.differences(table[digest])
+chapter.table(
+    shown,
+    "map",
+    f"All settings on {source}: accuracy, SR's score, and SCTD's minus it; the download has "
+    "momentum and the other scores, too",
+    dict.fromkeys(shown.columns[5:], ".3f"),
+    csv=studies.differences(table),
 )
+chapter.drawn(studies.draw_differences)
 
 # %%
-BROKEN = "SCTD, ties by SR"
+chapter.drawn(studies.draw_ahead)
+
+# %%
 winner, winner_broken = studies.ahead(table), studies.ahead(table, BROKEN)
 by_all, decided_pairs = studies.ordered_pairs(table, "all noise")
 broken_all, broken_pairs = studies.ordered_pairs(table, "all noise", BROKEN)
@@ -208,19 +205,6 @@ chapter.values(
 # difference from SR falls in {value}`sctd_map.longer_sctd` of them, and with ties broken by SR in
 # {value}`sctd_map.longer_broken`.
 
-# %%
-digest = ["batch", "clipping norm", "epochs", "epsilon", "rate", "all noise", "accuracy", "SR"]
-digest += [f"{name}{end}" for name in ("SCTD", BROKEN) for end in ("", " low", " high")]
-shown = studies.differences(table[digest])
-chapter.table(
-    shown,
-    "map",
-    f"All settings on {source}: accuracy, SR's score, and SCTD's minus it; the download has "
-    "momentum and the other scores, too",
-    dict.fromkeys(shown.columns[5:], ".3f"),
-    csv=studies.differences(table),
-)
-
 # %% [markdown]
 # ## Accuracy and score
 #
@@ -228,15 +212,7 @@ chapter.table(
 # means that SCTD is better, right means a more accurate model.
 
 # %%
-chapter.figure(
-    studies.plot_pairs(table),
-    "pairs",
-    alt=(
-        "One plot per regime: normalized score against accuracy, with an arrow from SR to SCTD at "
-        "each setting; those that point down are at large learning rates."
-    ),
-    caption=f"Accuracy and score on {source}: arrows from SR to SCTD, ties averaged.",
-)
+chapter.drawn(studies.draw_pairs)
 
 # %%
 # Of each regime and budget the rate of the highest accuracy.

@@ -72,3 +72,15 @@ def test_differences_are_named_as_differences():
     )
     wanted = ["SR", "SCTD, minus SR", "SCTD, minus SR, low", "mean parameters, minus SR"]
     assert list(studies.differences(table).columns) == wanted
+
+
+@pytest.mark.parametrize(
+    ("high", "said"),
+    [
+        ([-0.1, -0.2, 0.3], "SCTD is ahead in 2 of 3 settings\n(best accuracy 0.75; of all, 0.85)"),
+        ([0.1, 0.2, 0.3], "SCTD is ahead in 0 of 3 settings"),
+    ],
+)
+def test_the_title_counts_where_sctd_is_ahead(high, said):
+    table = pd.DataFrame({"SCTD high": high, "accuracy": [0.7, 0.75, 0.85]})
+    assert studies.map_headline(table.assign(**{"SCTD low": -1.0})) == said
