@@ -1,8 +1,8 @@
 # %% [markdown]
-# # The Bayesian DP audit: how private is it really?
+# # The Bayesian audit: how private is it really?
 #
 # An {term}`audit` attacks many models, trained with or without a certain record. How far can one
-# rely on the lower bound on $\epsilon$ that it gives?
+# rely on the lower bound on the privacy loss $\epsilon$ that it gives?
 #
 # **Answer.** Not at all, if it is the largest over many thresholds: that is partly luck. At a small
 # positive $\epsilon$ the largest Bayesian bound exceeds the truth in
@@ -10,7 +10,7 @@
 #
 # **Do this.** Choose the threshold on other training runs
 # ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
-# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided Clopper-Pearson bound.
+# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound.
 # [The steps](#what-to-do).
 #
 # ```{result} selection

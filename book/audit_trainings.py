@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Auditing training runs: what an audit can see
 #
-# An audit of trained models shows far less than the accountant proves: is all well, or is the audit
-# blind?
+# An {term}`audit` of trained models shows far less than the {term}`accountant` proves: is all well,
+# or is the audit blind?
 #
 # **Answer.** From outside it is mostly blind. Even many finished models betray a wrong claim only
 # where the true $\epsilon$ is about {value}`audit_trainings.final_held:.0f` times the claimed one.

@@ -1,16 +1,16 @@
 # %% [markdown]
-# # Label-DP canaries: ALIBI and PATE under attack
+# # Canaries that audit private labels
 #
-# If only the labels are private, what do examples with a wrong label on purpose,
+# If only the labels are private ({term}`label DP`), what do examples mislabeled on purpose,
 # {term}`canaries <canary>`, say about the promised privacy of a model trained on them?
 #
-# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with a hundred classes and
-# little $\epsilon$ to find, the lower bound is above the truth in
+# **Answer.** Less than [paper P5's](papers.md) intervals {cite}`malek2021antipodes` say: with a
+# hundred classes and little $\epsilon$ to find, the lower bound is above the truth in
 # {value}`canaries.paper_exceeds:.0%` of the audits.
 #
 # **Do this.** Guess each canary's label outright and count, which needs no independence
 # ({py:obj}`lib.audit.top_label_bound`). Compare with plain randomized response before you train
-# anything cleverer, such as ALIBI or PATE. [More](#what-to-do).
+# anything cleverer ({term}`ALIBI`, {term}`PATE`). [More](#what-to-do).
 #
 # ```{result} coverage
 # ```

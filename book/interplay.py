@@ -1,17 +1,18 @@
 # %% [markdown]
-# # DP-SC interplay: what privacy does to abstention
+# # What privacy does to abstention
 #
 # A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
 # not remember any single patient, does it still know what it does not know?
 #
-# **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
-# privacy, models can answer only {value}`interplay.coverage_strict:.0%` of Fashion-MNIST's images
-# at the smallest budget. That is the mean of several methods; on harder data far less is left.
-# P1's reason: noise that hides a single patient also blurs what a model knows about unusual ones.
+# **Answer.** Less well, as far as [paper P1](papers.md) and this page can tell: to match their
+# accuracy without privacy, models can answer only {value}`interplay.coverage_strict:.0%` of
+# Fashion-MNIST's images at the smallest {term}`budget`. That is the mean of several methods; on
+# harder data far less is left. P1's reason: noise that hides a single patient also blurs what a
+# model knows about unusual ones.
 #
 # **Do this.**
-# - Rank points by the softmax response: it is free, and no method, P1's SCTD included, is better at
-#   all budgets.
+# - Rank points by the {term}`softmax response`: it is free, and no method is better at all budgets.
+#   Nor is P1's, which watches the dynamics of training ({term}`SCTD`).
 # - Spend a small budget on one model, not on five.
 # - Report the accuracy at full coverage beside every selective number, and how ties are broken.
 #
@@ -19,8 +20,8 @@
 # ```
 #
 # A line is a method, and all begin at 100%: without privacy nothing has to be given up. Most is
-# left to a single model; DE, an ensemble, shares its budget among five. Gray is P1's larger
-# network, shown here and not judged.
+# left to a single model; an ensemble shares its budget among five. Gray is P1's larger network,
+# shown here and not judged.
 #
 # ## What holds, and what does not
 #

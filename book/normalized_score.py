@@ -4,8 +4,8 @@
 # One physician is right in nine of ten cases, another in seven. Both send on the cases that they
 # are unsure of. Which of them knows better *when* to ask?
 #
-# **Answer.** The one with the smaller score, says P1: how far it stays below the best that its
-# accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
+# **Answer.** The one with the smaller score, says [P1](papers.md): how far it stays below the best
+# that its accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
 # {value}`normalized_score.growing:.0%` of the steps). But it is the known {term}`E-AURC`, and
 # accuracy is still a part of it. Without that part it mostly rises, too.
 #
@@ -18,8 +18,8 @@
 # ```{result} order
 # ```
 #
-# Each score is divided by that of a random order at the same accuracy. Where a line rises to the
-# right, privacy costs order, not only accuracy. Most lines do.
+# Each score is divided by that of a random order at the same accuracy. Where a line rises, privacy
+# costs order, not only accuracy. Most do. *Training dynamics* are P1's {term}`SCTD`.
 #
 # ## What holds, and what does not
 #

@@ -5,8 +5,9 @@
 # may be wrong about this one. Is it at least unsure?
 #
 # **Answer.** No: it is sure, and whether it is right is nearly a coin toss. With [P1's](papers.md)
-# clipping norm and the smallest {term}`privacy budget`, {value}`outlier.misclassified_strict:.0%`
-# of the private models are wrong about the outlier. P1's picture shows such a case.
+# {term}`clipping norm` and the smallest {term}`privacy budget`,
+# {value}`outlier.misclassified_strict:.0%` of the private models are wrong about the outlier. P1's
+# picture shows such a case.
 #
 # **Do this.**
 # - Do not trust confidence on rare cases: a private model may be sure there and wrong.

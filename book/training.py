@@ -6,8 +6,9 @@
 # of it does training spend?
 #
 # **Answer.** Every step spends a little, and an {term}`accountant` adds it up. [P1's](papers.md)
-# accountant (RDP) overstates the sum, so up to {value}`training.largest_saving:.0%` of the noise is
-# needless. P1 and P3 do not count what the search for a learning rate spends.
+# accountant, {term}`Rényi differential privacy` (RDP), overstates the sum, so up to
+# {value}`training.largest_saving:.0%` of the noise is needless. P1 and P3 do not count what the
+# search for a learning rate spends.
 #
 # **Do this.**
 # - Draw Poisson samples, and divide by the expected batch size.
@@ -18,7 +19,8 @@
 # ```{result} spending
 # ```
 #
-# Both lines bound what the same run has spent.
+# Both lines bound what the same run has spent. The lower one follows the
+# {term}`privacy loss distribution` (PLD).
 #
 # ## What holds, and what does not
 #

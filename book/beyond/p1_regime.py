@@ -1,9 +1,10 @@
 # %% [markdown]
 # # SCTD at P1's own settings
 #
-# P1 {cite}`rabanser2023training` finds {term}`SCTD` best under a strict {term}`privacy budget`. It
-# trains for long, in small batches with a large clipping norm. Small models that are tuned to be
-# accurate are trained otherwise. Is it the method that wins, or the way of training?
+# [Paper P1](../papers.md) {cite}`rabanser2023training` finds selective classification through
+# training dynamics ({term}`SCTD`) best under a strict {term}`privacy budget`. It trains for long,
+# in small batches with a large clipping norm. Small models that are tuned to be accurate are
+# trained otherwise. Is it the method that wins, or the way of training?
 #
 # **Answer.** On {value}`p1_regime.data`, at the smallest budget, SCTD's lead over the
 # {term}`softmax response` (SR) is {value}`p1_regime.own_lead:+.4f` as P1 trains. With tuned rates,

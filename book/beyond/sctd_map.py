@@ -2,9 +2,9 @@
 # # Where does SCTD win?
 #
 # Two ways of abstaining come with a private model at no cost in privacy. {term}`Softmax response`
-# (SR) asks how sure the finished model is; {term}`SCTD` asks how often the model changed its mind
-# while it was trained. P1 {cite}`rabanser2023training` finds the second best under privacy. Where
-# is that so?
+# (SR) asks how sure the finished model is. The dynamics of training ({term}`SCTD`) tell how often
+# the model changed its mind. [Paper P1](../papers.md) {cite}`rabanser2023training` finds the second
+# best under privacy. Where is that so?
 #
 # **Answer.** Where noise moves the parameters far: there SCTD is ahead, in
 # {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at the most
