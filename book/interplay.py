@@ -1,5 +1,5 @@
 # %% [markdown]
-# # What privacy does to abstention
+# # DP-SC interplay: what privacy does to abstention
 #
 # A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
 # not remember any single patient, does it still know what it does not know?
