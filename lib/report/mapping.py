@@ -15,12 +15,12 @@ from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
 from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
-from lib.report.naming import Family, counted, families, part_of, plain, role_of
-from lib.report.other_tasks import refuse_other_tasks
+from lib.report.naming import Family, counted, families, paired, part_of, plain, role_of
+from lib.report.other_tasks import refuse_other_tasks, refuse_totals
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
-from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
-from lib.report.top import surest
+from lib.report.tables import MOST_WORDS, Builder, Column, ReadingError, Table
+from lib.report.top import named, surest, wide
 
 Array = npt.NDArray[Any]
 
@@ -29,8 +29,6 @@ _SPLITS = ("train", "val", "test", "production")
 _NAME_THEM = (
     "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
 )
-#: What columns of one-hot labels begin with.
-_ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def read_table(table: Table, mapped: Mapping[str, str] | None = None) -> Reading
     ReadingError
         If columns are missing, or two readings are possible and neither is sure.
     """
-    return _Mapper(table if mapped else surest(table), dict(mapped or {})).read()
+    return _Mapper(table if mapped else wide(surest(named(table))), dict(mapped or {})).read()
 
 
 class _Mapper:
@@ -71,6 +69,17 @@ class _Mapper:
         self.by_role: dict[str, list[str]] = {}
         for name in table.columns:
             self.by_role.setdefault(role_of(name), []).append(name)
+        if not mapped and not {"label", "label?", "label??"} & {*self.by_role}:
+            self.read_pair()
+
+    def read_pair(self) -> None:
+        """Give columns such as species and predicted_species their roles."""
+        if (pair := paired(self.table.columns)) is None:
+            return
+        for name, role in zip(pair, ("label", "prediction"), strict=True):
+            self.by_role[role_of(name)].remove(name)
+            self.by_role.setdefault(role, []).insert(0, name)
+        self.says.append(f"{pair[0]!r} is taken for what is true, since there is {pair[1]!r}")
 
     # --- columns by their role --------------------------------------------------------------------
 
@@ -266,8 +275,7 @@ class _Mapper:
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
-            before = family.before.split("_")[-1] in _ONE_HOT
-            if "label" not in self.mapped and (truth or before):
+            if "label" not in self.mapped and (truth or family.of_labels):
                 found = self.hot(family)
                 if found is not None:
                     return None, found
@@ -316,9 +324,11 @@ class _Mapper:
 
     def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
         """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
+        refuse_totals(self.table)
         answers = self.answer_columns(label)
         if label is not None:
-            refuse_other_tasks(self.table.source, label, answers)
+            answers = [self.in_its_words(label, column) for column in answers]
+            refuse_other_tasks(self.table, label, answers)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
                     f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
@@ -342,6 +352,22 @@ class _Mapper:
             self.abstained = column.empty & kept
             return label, column.name
         return label, ""
+
+    def in_its_words(self, label: Column, answer: Column) -> Column:
+        """Answers of yes or no in the words of the label, such as 1 and 0 beside True and False."""
+        places, own = answer.values()
+        words = {outputs.FLAGS.get(outputs.same(name)): name for name in label.values()[1]}
+        alike = {*map(outputs.same, own)} & {*map(outputs.same, words.values())}
+        if alike or {*words} != {True, False} or not all(map(outputs.is_flag, own)):
+            return answer
+        found = Builder(answer.name, self.table.rows)
+        cells = [words[outputs.FLAGS[outputs.same(name)]] for name in own]
+        for place in places:
+            found.add_cell(cells[place] if place >= 0 else "")
+        self.table.columns[answer.name] = found.column()
+        told = ", ".join(f"{a!r} as {b!r}" for a, b in zip(own, cells, strict=True))
+        self.says.append(f"{answer.name!r} is read in the words of {label.name!r}: {told}")
+        return self.table.columns[answer.name]
 
     def answer_columns(self, label: Column | None) -> list[Column]:
         """Columns that may hold what models answered: so called, or with cells of the label."""
