@@ -209,7 +209,7 @@ class Lines:
 
     def give_back(self, taken: list[str]) -> None:
         """Lines that are to be read again."""
-        self._back = taken[::-1]
+        self._back += taken[::-1]
         self.aside -= len(taken)
 
 

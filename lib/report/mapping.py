@@ -19,7 +19,7 @@ from lib.report.naming import Family, counted, families, paired, part_of, plain,
 from lib.report.other_tasks import refuse_other_tasks, refuse_totals
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
-from lib.report.tables import MOST_WORDS, Builder, Column, ReadingError, Table
+from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
 from lib.report.top import named, surest, wide
 
 Array = npt.NDArray[Any]
@@ -134,6 +134,7 @@ class _Mapper:
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
         self.without_answer(chosen, inferred)
+        self.hold_against(chosen)
         arrays, classes = self.arrays(chosen), chosen.classes
         del candidates, chosen  # each holds as much as the file
         arrays |= self.read_others(arrays)
@@ -327,7 +328,10 @@ class _Mapper:
         refuse_totals(self.table)
         answers = self.answer_columns(label)
         if label is not None:
-            answers = [self.in_its_words(label, column) for column in answers]
+            for place, column in enumerate(answers):
+                answers[place], said = unsaid.in_words_of(label, column)
+                self.table.columns[column.name] = answers[place]
+                self.says += said
             refuse_other_tasks(self.table, label, answers)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
@@ -352,22 +356,6 @@ class _Mapper:
             self.abstained = column.empty & kept
             return label, column.name
         return label, ""
-
-    def in_its_words(self, label: Column, answer: Column) -> Column:
-        """Answers of yes or no in the words of the label, such as 1 and 0 beside True and False."""
-        places, own = answer.values()
-        words = {outputs.FLAGS.get(outputs.same(name)): name for name in label.values()[1]}
-        alike = {*map(outputs.same, own)} & {*map(outputs.same, words.values())}
-        if alike or {*words} != {True, False} or not all(map(outputs.is_flag, own)):
-            return answer
-        found = Builder(answer.name, self.table.rows)
-        cells = [words[outputs.FLAGS[outputs.same(name)]] for name in own]
-        for place in places:
-            found.add_cell(cells[place] if place >= 0 else "")
-        self.table.columns[answer.name] = found.column()
-        told = ", ".join(f"{a!r} as {b!r}" for a, b in zip(own, cells, strict=True))
-        self.says.append(f"{answer.name!r} is read in the words of {label.name!r}: {told}")
-        return self.table.columns[answer.name]
 
     def answer_columns(self, label: Column | None) -> list[Column]:
         """Columns that may hold what models answered: so called, or with cells of the label."""
@@ -400,10 +388,30 @@ class _Mapper:
                 "taken as abstentions"
             )
 
+    def hold_against(self, chosen: Candidate) -> None:
+        """Say where a column of which answers were right has it that others were."""
+        if chosen.answers is None or (column := self.column("correct")) is None:
+            return
+        self.used.discard(column.name)
+        places, names = column.values()
+        known = (
+            (self.parts == "test") & (chosen.labels >= 0) & (chosen.answers >= 0) & (places >= 0)
+        )
+        if not known.any() or not all(map(outputs.is_flag, names)):
+            return
+        right = np.array([outputs.FLAGS[outputs.same(name)] for name in names])[places]
+        own = chosen.answers == chosen.labels
+        if off := int((right != own)[known].sum()):
+            self.says.append(
+                f"{column.name!r} says otherwise in {off:,} of {counted(int(known.sum()), 'row')}: "
+                f"by it the accuracy is {right[known].mean():.3f}, by label and answer "
+                f"{own[known].mean():.3f}; --map {shlex.quote(f'correct={column.name}')} takes it"
+            )
+
     def ask_which(self, column: Column) -> None:
         """Raise an error if another column may as well be the label: one may be a prediction."""
         role = role_of(column.name)
-        if role == "label":
+        if column.name in self.by_role.get("label", ()):
             return
         places, names = column.values()
         for other in self.by_role.get(role, ()):

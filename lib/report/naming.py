@@ -206,7 +206,7 @@ def counted(n: int, word: str) -> str:
 @lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
     """The role that a name says, with ``?`` where it is not sure, ``??`` by a part; else empty."""
-    word = plain(name)
+    word = plain(name).removesuffix("_percent").removesuffix("_pct")
     if word in ROLES:
         return ROLES[word]
     if is_spread(name):

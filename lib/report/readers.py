@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -97,6 +98,11 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
     line = taken[0].strip("\r\n")
     if line.startswith("sep=") and line[4:] in _SEPARATORS:
         return line[4:]
+    if len(_cells(line)) == 1 and (second := lines.take(1, MOST_LINE)):
+        if sum(map(bool, map(role_of, _cells(second[0])))) > 1:
+            notes.append(f"not read: a line above the header, {short(repr(taken.pop()))}")
+            line = second[0].strip("\r\n")
+        taken += second
     counts = {s: line.count(s) for s in _SEPARATORS}
     if comments and sum(counts.values()) and counts == {s: comments[-1].count(s) for s in counts}:
         taken.insert(0, comments.pop())  # the header itself
@@ -111,6 +117,11 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
             f"{short(repr(line))}; from R: write.csv(frame, 'my.csv', row.names = FALSE)"
         )
     return "," if counts[","] else max(counts, key=counts.__getitem__)
+
+
+def _cells(line: str) -> list[str]:
+    """Cells of a line that hold anything, whatever separates them."""
+    return [cell for each in re.split(r"[,;\t|]", line) if (cell := each.strip(' "\r\n'))]
 
 
 def _headless(header: list[str]) -> bool:
