@@ -284,8 +284,8 @@ else:
 #
 # The interval is built for the *population's* difference. With forests it misses that one in
 # {value}`counterfactual.forest_dr_population:.3f` of the repetitions. The estimates spread by
-# {value}`counterfactual.forest_dr_spread:.4f`, more than their mean standard error of
-# {value}`counterfactual.forest_dr_error:.4f` allows for. (Their bias is
+# {value}`counterfactual.forest_dr_spread:.4f`. Their mean standard error is
+# {value}`counterfactual.forest_dr_error:.4f`. (Their bias is
 # {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 uses, is the easier
 # target.
 #

@@ -156,8 +156,8 @@ def counterfactual_score(
 
     References
     ----------
-    P4, estimation.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3, for
-    the median over splits.
+    P4, estimation.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3,
+    for the median over splits.
 
     Examples
     --------

@@ -76,6 +76,9 @@ class _Mapper:
         """Give columns such as species and predicted_species their roles."""
         if (pair := paired(self.table.columns)) is None:
             return
+        numbers = [(self.table.columns[name].numbers % 1 > 0).any() for name in pair]
+        if numbers[0] and not numbers[1]:  # such as scores of a model, and its answers
+            return
         for name, role in zip(pair, ("label", "prediction"), strict=True):
             self.by_role[role_of(name)].remove(name)
             self.by_role.setdefault(role, []).insert(0, name)

@@ -47,7 +47,7 @@ _NAMES = {
         "predicted_class pred_label pred_labels pred_class pred_cls predclass predlabel y_hat yhat "
         "y_predicted model_prediction predict argmax predicted_answer model_answer pred_answer "
         "model_output guess top1 top_1 top1_label label_pred class_pred prediction_label "
-        "prediction_class predicted_category predicted_id pred_id actual_output sampled"
+        "prediction_class predicted_category predicted_id pred_id actual_output"
     ),
     "prediction?": "output outputs response responses decision answer system hypothesis",
     "confidence": (

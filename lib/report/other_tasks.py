@@ -12,6 +12,7 @@ from lib.report.naming import plain, role_of
 from lib.report.tables import Column, ReadingError, Table
 
 _APART = re.compile(r"\s*[,;|]\s*")
+_LITTLE = 4  # columns of a table of counts: label, answer, count, and a fraction
 _COUNTS = {"count", "counts", "n", "freq", "frequency", "num", "number"}
 #: What the last row is called that sums up the others.
 _TOTALS = {"total", "totals", "grand_total", "sum", "mean", "average", "avg", "overall", "accuracy"}
@@ -59,13 +60,11 @@ def refuse_other_tasks(table: Table, label: Column, answers: Sequence[Column]) -
             "not read. A file for one of them would do: 1 or 0, and its probability.",
         )
     for answer in answers:
-        counts = [n for n, c in table.columns.items() if plain(n) in _COUNTS and c.numeric]
-        pairs = np.column_stack([label.values()[0], answer.values()[0]])
-        if counts and answer is not label and len(np.unique(pairs, axis=0)) == len(pairs) > 1:
+        if answer is not label and (name := counting(table, label, answer)):
             raise ReadingError(
                 source,
-                f"{counts[0]!r} seems to count predictions, of which a report needs a row each; "
-                f"with pandas: frame.loc[frame.index.repeat(frame[{counts[0]!r}])]",
+                f"{name!r} seems to count predictions, of which a report needs a row each; with "
+                f"pandas: frame.loc[frame.index.repeat(frame[{name!r}])]",
             )
         if off := shifted(label, answer):
             raise ReadingError(
@@ -80,6 +79,15 @@ def refuse_other_tasks(table: Table, label: Column, answers: Sequence[Column]) -
                 f"{label.name!r} and {answer.name!r} are numbers that go together and are rarely "
                 f"equal: {NO_REPORT}, only of classes.",
             )
+
+
+def counting(table: Table, label: Column, answer: Column) -> str:
+    """The column that counts how often labels were answered, in a table of little else."""
+    counts = [name for name in table.columns if plain(name) in _COUNTS]
+    pairs = np.column_stack([label.values()[0], answer.values()[0]])
+    if not counts or len(table.columns) > _LITTLE or len(np.unique(pairs, axis=0)) < len(pairs):
+        return ""
+    return counts[0] if (table.columns[counts[0]].numbers > 1).any() and len(pairs) > 1 else ""
 
 
 def several(names: Sequence[str]) -> str:

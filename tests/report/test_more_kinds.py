@@ -144,6 +144,14 @@ def test_answers_said_to_be_right_that_are_not_the_label(tmp_path):
     assert not any("says otherwise" in text for text in same)
 
 
+def test_what_only_looks_like_it_is_read_as_before(tmp_path):
+    """A feature that is called a count, and a model's score beside its answers."""
+    few = HARD.drop_duplicates().assign(id=range(len(HARD.drop_duplicates())), count=7, text="a")
+    assert len(read(few, tmp_path / "own.csv").correct("test")[0]) == len(few)
+    frame = pd.DataFrame({"net": ONE, "net_pred": 1 * (ONE > 0.5), "diagnosis": SECOND})
+    assert not any("is no label" in text for text in read(frame, tmp_path / "own.csv").reading)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
