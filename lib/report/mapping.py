@@ -74,10 +74,9 @@ class _Mapper:
 
     def read_pair(self) -> None:
         """Give columns such as species and predicted_species their roles."""
-        if (pair := paired(self.table.columns)) is None:
-            return
+        pair = paired(self.table.columns) or ()
         numbers = [(self.table.columns[name].numbers % 1 > 0).any() for name in pair]
-        if numbers[0] and not numbers[1]:  # such as scores of a model, and its answers
+        if not pair or numbers == [True, False]:  # such as a model's scores, and its answers
             return
         for name, role in zip(pair, ("label", "prediction"), strict=True):
             self.by_role[role_of(name)].remove(name)
@@ -368,7 +367,8 @@ class _Mapper:
             role = role_of(name).rstrip("?")
             if name in self.used or column.text or role in ("part", "group", "cluster", "correct"):
                 continue
-            if role == "prediction" or (not column.numeric and names & {*column.values()[1]}):
+            named = role == "prediction" or name in self.by_role.get("prediction", ())
+            if named or (not column.numeric and names & {*column.values()[1]}):
                 found.append(column)
         return found
 
@@ -435,6 +435,7 @@ class _Mapper:
                         f"--map {shlex.quote(f'label={n}')} if {n!r} is the truth."
                         for n in (column.name, other)
                     ),
+                    "If a row is of one class, frame.pivot makes a column of each class.",
                 )
 
     def hot(self, family: Family) -> tuple[Family, Array, str] | None:

@@ -98,9 +98,11 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
     line = taken[0].strip("\r\n")
     if line.startswith("sep=") and line[4:] in _SEPARATORS:
         return line[4:]
-    if len(_cells(line)) == 1 and (second := lines.take(1, MOST_LINE)):
-        if sum(map(bool, map(role_of, _cells(second[0])))) > 1:
-            notes.append(f"not read: a line above the header, {short(repr(taken.pop()))}")
+    if len(_cells(line)) == 1:
+        while (second := lines.take(1, MOST_LINE)) and not _cells(second[0]):
+            pass  # blank
+        if sum(map(bool, map(role_of, _cells("".join(second))))) > 1:
+            notes.append(f"not read: a line above the header, {short(repr(taken.pop().strip()))}")
             line = second[0].strip("\r\n")
         taken += second
     counts = {s: line.count(s) for s in _SEPARATORS}

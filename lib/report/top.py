@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lib.report import outputs
 from lib.report.naming import plain, role_of
 from lib.report.tables import Builder, Column, Table, from_arrays
 
@@ -21,7 +22,6 @@ _PLAIN = (
     re.compile(r"(?:pred|prediction|class|label)_?\d+"),
     re.compile(r"(?:prob|probability|score|conf|confidence)_?\d+"),
 )
-_OFF = 1e-3  # by which the probabilities of all classes may miss 1, for each class
 ANSWER, SURE = "prediction", "confidence"
 
 
@@ -83,28 +83,34 @@ def wide(table: Table) -> Table:
 
 def _by_class(table: Table, order: np.ndarray, name: str, classes: tuple[str, ...]) -> Table | None:
     """With a column for each class, if the numbers of one column sum to 1 over the classes."""
-    k, first, columns, notes = len(classes), order[:: len(classes)], {}, [*table.notes]
+    k, first, columns, notes = len(classes), order[:: len(classes)], {}, []
+    left: list[str] = []
     for other, column in table.columns.items():
-        values = column.numbers[order].reshape(-1, k)
-        if (values >= 0).all() and (abs(values.sum(axis=1) - 1) <= _OFF * k).all():
-            if (values % 1 == 0).all():  # 1 at the label, or at the answer
-                builder = Builder(other, len(first))
-                builder.add([classes[j] for j in values.argmax(axis=1)])
-                columns[other] = builder.column()
-            elif len(notes) == len(table.notes):
-                notes.append(f"{other!r} is of the class in {name!r}: {k} rows are one prediction")
-                names = [f"{other}_{word}" for word in classes]
-                columns |= {
-                    n: Column(n, one.copy()) for n, one in zip(names, values.T, strict=True)
-                }
+        if other == name:
             continue
-        cells = column.values()[0][order].reshape(-1, k)
-        if other != name and (cells == cells[:, :1]).all():
+        places, words = column.values()
+        cells, values = places[order].reshape(-1, k), column.numbers[order].reshape(-1, k)
+        if not column.numeric and all(map(outputs.is_flag, words)) and (cells >= 0).all():
+            values = np.array([float(outputs.FLAGS[outputs.same(w)]) for w in words])[cells]
+        kind = "" if np.isnan(values).any() else outputs.kind_of(values)
+        if kind in ("probabilities", "percent") and not notes:
+            notes.append(f"{other!r} is of the class in {name!r}: {k} rows are one prediction")
+            names = [f"{other}_{word}" for word in classes]
+            columns |= {n: Column(n, one.copy()) for n, one in zip(names, values.T, strict=True)}
+        elif kind == "one hot":  # 1 at the label, or at the answer
+            builder = Builder(other)
+            builder.add([classes[j] for j in values.argmax(axis=1)])
+            columns[other] = builder.column()
+        elif (cells == cells[:, :1]).all():
             codes = None if column.codes is None else column.codes[first]
             columns[other] = replace(column, numbers=column.numbers[first], codes=codes)
+        else:
+            left.append(other)
+    if left and notes:
+        notes.append(f"not used, since it differs by class: {', '.join(map(repr, left))}")
     lines = None if table.lines is None else table.lines[first]
-    found = Table(table.source, columns, len(first), lines, tuple(notes))
-    return found if len(notes) > len(table.notes) else None
+    found = Table(table.source, columns, len(first), lines, (*table.notes, *notes))
+    return found if notes else None
 
 
 def with_label(values: np.ndarray) -> tuple[dict[str, Any], list[str]] | None:

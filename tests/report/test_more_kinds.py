@@ -50,12 +50,23 @@ MARKDOWN = "| label | prediction |\n|:---|---:|\n" + "".join(
     f"| {WORDS[y]} | {WORDS[s]} |\n" for y, s in zip(LABELS, SAID, strict=True)
 )
 KINDS = {
-    "one row a class, with the true one marked": (LONG.drop(columns="truth"), RIGHT),
+    "one row a class, with the true one marked": (
+        LONG.drop(columns="truth").astype({"label": bool}).assign(note=range(3 * N)),
+        RIGHT,
+    ),
     "one row a class, with the true one named": (LONG.drop(columns="label"), RIGHT),
+    "one row of each of two classes, rounded": (
+        pd.DataFrame(
+            {"id": i, "class": j, "p": round(p, 2), "target": y}
+            for i, (p, y) in enumerate(zip(ONE, SECOND, strict=True))
+            for j, p in enumerate((1 - p, p))
+        ).sample(frac=1, random_state=1),
+        (ONE.round(2) > (1 - ONE).round(2)) == SECOND,
+    ),
     "a table in Markdown": (MARKDOWN, RIGHT),
     "two files joined": (TEXT + TEXT, np.tile(RIGHT, 2)),
     "two files of numbers joined": (2 * NUMBERS.to_csv(index=False), np.tile(TWO, 2)),
-    "a line above the header": ("Model 7 of May,\n" + TEXT, RIGHT),
+    "a line above the header": ("Model 7 of May,\n\n" + TEXT, RIGHT),
     "accents as letters of their own": (
         HARD.replace({"label": {"cat": KAESE[0]}, "prediction": {"cat": KAESE[1]}}),
         RIGHT,
@@ -71,7 +82,7 @@ KINDS = {
         TWO,
     ),
     "1 and 0 beside True and False": (
-        pd.DataFrame({"label": SECOND == 1, "pred": 1 * (ONE > 0.5)}),
+        pd.DataFrame({"churn": SECOND == 1, "predicted_churn": 1 * (ONE > 0.5)}),
         TWO,
     ),
     "a label called as the answers": (
