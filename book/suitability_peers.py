@@ -5,8 +5,8 @@
 # unsuitable data better than [the paper's filter](suitability.py)?
 #
 # **Answer.** Without labels none is right more often at the 5% level, but calibrated confidence
-# ranks the cases better. So does a filter that uses the test data's labels: its ROC AUC is
-# {value}`suitability_peers.shuffles_median:.3f`.
+# ({term}`CBPE`) ranks the cases better. So does a filter that uses the test data's labels: its area
+# under the ROC curve (AUC) is {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
@@ -25,7 +25,7 @@
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are
 # right, and how well the p-values rank suitable data before unsuitable data. Whatever lies right of
-# the line is better than the paper's filter.
+# the line is better than the paper's filter. {term}`ATC` is average thresholded confidence.
 #
 # ## What holds, and what does not
 #
