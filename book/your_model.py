@@ -70,8 +70,8 @@ else:
 # %% [markdown]
 # ## What the file may hold
 #
-# Most files can stay as they are: CSV, TSV, JSON, JSON lines, Parquet, Feather, NPZ or NPY, and from
-# Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
+# Most files can stay as they are: CSV, TSV, JSON, Parquet, Feather, NPZ or NPY, and from Python
+# `lib.report.report(frame)`. Columns are found by their names and by what they hold.
 #
 # - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
 #   logits, percentages or votes. Or one probability or logit, of the second class. Or a prediction,
