@@ -40,9 +40,8 @@
 #   {value}`suitability_peers.best_peer_area:.3f`.
 # - *Available.* The stronger filter needs nothing more from the user.
 # - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors on average, where a calibrated estimator
-#   has
-#   0. False positives are rare because drops are large.
+#   {value}`suitability_peers.z_mean:+.1f` standard errors on average. A calibrated estimator would
+#   be off by 0 on average. False positives are rare because drops are large.
 #
 # ```{margin}
 # **New here:** other methods by the same test, and filters that use the labels of the
@@ -305,11 +304,10 @@ chapter.settle(
 
 # %% [markdown]
 # With Platt's method logistic regression predicts correctness right in
-# {value}`suitability_peers.logistic_accuracy:.1%` of the cases. The best of the seven,
-# {value}`suitability_peers.best_estimator`, reaches
-# {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score is
+# {value}`suitability_peers.logistic_accuracy:.1%` of the cases. The largest such fraction of the
+# seven is {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score is
 # {value}`suitability_peers.best_brier:.4f`; that of logistic regression is
-# {value}`suitability_peers.logistic_brier:.4f`.
+# {value}`suitability_peers.logistic_brier:.4f`. This is one split.
 #
 # ### A signal of your own
 #
