@@ -1,6 +1,8 @@
 """Chapters as files: where they are, what they hold."""
 
 import ast
+import copy
+import functools
 import io
 import json
 import math
@@ -24,6 +26,11 @@ PROFILES = ("quick", "standard", "gpu")
 
 def read_chapter(text: str) -> nbformat.NotebookNode:
     """Turn a percent-format chapter into a notebook with stable cell ids."""
+    return copy.deepcopy(_parsed(text))  # whoever changes it has a notebook of their own
+
+
+@functools.lru_cache(maxsize=64)  # a build reads each chapter several times, at 0.1 s
+def _parsed(text: str) -> nbformat.NotebookNode:
     notebook = jupytext.reads(text, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # jupytext draws them anew at each reading

@@ -39,6 +39,12 @@ AROUND = Surroundings(
 )
 
 
+def test_a_chapter_that_was_read_is_its_readers_own():
+    text = "# %%\nfirst = 1\n"
+    read_chapter(text).cells[0]["source"] = "changed"
+    assert read_chapter(text).cells[0].source == "first = 1"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

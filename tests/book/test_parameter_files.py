@@ -77,9 +77,12 @@ def declared(chapter: str) -> tuple[Parameter, ...]:
     return declared_parameters(read_chapter(CHAPTERS[chapter].read_text("utf-8")))
 
 
+given_in = functools.cache(profile_parameters)  # never changed
+
+
 def whole(profile: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a file, with changes."""
-    given = profile_parameters(PARAMS, profile, name) | changes
+    given = given_in(PARAMS, profile, name) | changes
     return validate_parameters(declared(chapter_of(name)), given)
 
 
