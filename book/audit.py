@@ -2,7 +2,7 @@
 # # The Bayesian DP audit: how private is it really?
 #
 # An {term}`audit` attacks many models, trained with or without a certain record. How far can one
-# rely on the lower bound on $\epsilon$ that it gives?
+# rely on the lower bound on the privacy loss $\epsilon$ that it gives?
 #
 # **Answer.** Not at all, if it is the largest over many thresholds: that is partly luck. At a small
 # positive $\epsilon$ the largest Bayesian bound exceeds the truth in
@@ -10,7 +10,7 @@
 #
 # **Do this.** Choose the threshold on other training runs
 # ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
-# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided Clopper-Pearson bound.
+# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound.
 # [The steps](#what-to-do).
 #
 # ```{result} selection
@@ -22,13 +22,13 @@
 #
 # - *Holds.* The posterior of $\epsilon$ is one integral. Given the same counts, its interval is the
 #   narrowest at all that we tried.
-# - *Holds.* Where one error rate dominates, the lower bound has about the coverage that it
+# - *Holds.* Where the two error rates differ, the lower bound has about the coverage that it
 #   promises: {value}`audit.bayesian_example:.0%` for {value}`audit.level:.0%` in P3's worked
 #   example.
 # - *Caution.* Where both error rates are equal, the Bayesian bound errs too often even at a fixed
-#   threshold. At a nominal {value}`audit.level:.0%`, from 1,000 trials, it holds in
-#   {value}`audit.bayesian_equal:.0%` of the audits at small rates. At those of P3's Figure 4 it
-#   holds in {value}`audit.bayesian_equal_most:.0%`.
+#   threshold, here with {value}`audit.most_trials:,` trials. At a nominal
+#   {value}`audit.level:.0%` it holds in {value}`audit.bayesian_equal:.0%` of the audits at small
+#   rates. At those of P3's Figure 4 it holds in {value}`audit.bayesian_equal_most:.0%`.
 # - *Caution.* Near $\epsilon = 0$ the Bayesian bound is too high even at a fixed threshold. At 0 it
 #   never holds where $\delta$ is tiny, since the posterior has no mass there. A small positive
 #   bound is no evidence against perfect privacy.

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Auditing training runs: what an audit can see
 #
-# An audit of trained models shows far less than the accountant proves: is all well, or is the audit
-# blind?
+# An {term}`audit` of trained models shows far less than the {term}`accountant` proves: is all well,
+# or is the audit blind?
 #
-# **Answer.** From outside it is mostly blind: even our largest audit of finished models notices a
-# wrong claim of $\epsilon = $ {value}`audit_trainings.claim:g` only where the true one is
-# {value}`audit_trainings.seen_held:.1f` times as large (held-out threshold). To find nothing proves
-# nothing.
+# **Answer.** From outside it is mostly blind. Even many finished models betray a wrong claim only
+# where the true $\epsilon$ is about {value}`audit_trainings.final_held:.0f` times the claimed one.
+# An attack that sees every step needs {value}`audit_trainings.seen_held:.1f` times. To find nothing
+# proves nothing.
 #
 # **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
 # [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong
@@ -17,7 +17,8 @@
 # ```
 #
 # How often, in percent, each audit finds a fault planted into a training run; the first row has
-# none. *Outside*: {value}`planted_faults.models:,` models, or one. The others look inside one run,
+# none, and in the last the fault is the audit's. *Outside*:
+# {value}`planted_faults.models:,` models, or one. The others look inside one run,
 # at {value}`planted_faults.canaries:,` gradient canaries, on ever more hypotheses. With a star an
 # audit cannot show the claimed {value}`planted_faults.claim:g`, whatever is wrong.
 #
@@ -51,10 +52,11 @@
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones. Of the correct training runs
 #   {value}`audit_trainings.correct_caught` are accused.
-# - *Caution.* "Nothing found" is no "nothing wrong". With the factor of the answer a wrong claim is
-#   noticed in {value}`audit_trainings.power:.0%` of the audits. It takes
-#   {value}`audit_trainings.most_models:,` models, the threshold from half of them. With the union
-#   over all thresholds it is {value}`audit_trainings.seen_union:.1f`.
+# - *Caution.* "Nothing found" is no "nothing wrong". With the factors of the answer a claim of
+#   $\epsilon = $ {value}`audit_trainings.claim:g` is refuted in {value}`audit_trainings.power:.0%`
+#   of the audits. It takes {value}`audit_trainings.most_models:,` models, the threshold from half
+#   of them. With the union over all thresholds the second factor is
+#   {value}`audit_trainings.seen_union:.1f`.
 # - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
 #   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.
 #
@@ -546,9 +548,8 @@ chapter.values(
 # feature to look at; one that sees outputs only keeps less. Where the attack sees a part $a$ of
 # $\mu$, the limit in $\mu$ grows by $1 / a$.
 #
-# So "nothing was caught" does not say that little is wrong. False alarms are rare: a correct claim
-# is accused in at most {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the
-# audit and its size.
+# False alarms are rare: a correct claim is accused in at most
+# {value}`audit_trainings.accused:.1%` of the simulated audits, whatever the audit and its size.
 #
 # ## One training run instead of hundreds
 #

@@ -1,16 +1,16 @@
 # %% [markdown]
 # # Label-DP canaries: ALIBI and PATE under attack
 #
-# If only the labels are private, what do examples with a wrong label on purpose,
+# If only the labels are private ({term}`label DP`), what do examples mislabeled on purpose,
 # {term}`canaries <canary>`, say about the promised privacy of a model trained on them?
 #
-# **Answer.** Less than P5's intervals {cite}`malek2021antipodes` say: with a hundred classes and
-# little $\epsilon$ to find, the lower bound is above the truth in
+# **Answer.** Less than [paper P5's](papers.md) intervals {cite}`malek2021antipodes` say: with a
+# hundred classes and little $\epsilon$ to find, the lower bound is above the truth in
 # {value}`canaries.paper_exceeds:.0%` of the audits.
 #
 # **Do this.** Guess each canary's label outright and count, which needs no independence
 # ({py:obj}`lib.audit.top_label_bound`). Compare with plain randomized response before you train
-# anything cleverer, such as ALIBI or PATE. [More](#what-to-do).
+# anything cleverer ({term}`ALIBI`, {term}`PATE`). [More](#what-to-do).
 #
 # ```{result} coverage
 # ```
@@ -23,9 +23,9 @@
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
 #   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
-# - *Does not hold* for the authors' two models: that ALIBI and AGIBI leak alike, as P5 finds. By
-#   canaries that are named outright, AGIBI's model gives away less at high accuracy (an exact test,
-#   if canaries are independent). Another might not.
+# - *Holds, by P5's measure.* Intervals of ALIBI and AGIBI overlap at every level. But of the same
+#   canaries AGIBI's model names fewer outright at high accuracy (an exact test, if canaries are
+#   independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
 #   add up with many classes. With ten classes the paper's lower bound errs in
 #   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
@@ -325,8 +325,8 @@ chapter.table(
 # With a hundred classes three things add up; with ten the thresholds do nearly all of it. Paying
 # for the thresholds alone leaves {value}`canaries.corrected_exceeds:.0%`, the sandwich variance
 # estimator alone {value}`canaries.sandwich_exceeds:.0%`. Dropping the mirror alone leaves
-# {value}`canaries.straight_exceeds:.0%`: at large thresholds often no canary shows its own label,
-# and an attack that is never right then counts as one that is never wrong. All three corrected
+# {value}`canaries.straight_exceeds:.0%`. At large thresholds often no canary shows its own label;
+# an attack that is never right then counts as never wrong. All three corrected
 # leave {value}`canaries.mended_exceeds:.1%`: a few canaries carry the mean, and a normal interval
 # is not made for that.
 #
@@ -617,8 +617,8 @@ chapter.note(
 
 # %% [markdown]
 # The published $\epsilon$ carries noise: it is below the cost of votes *and* release about half of
-# the time, so it describes, and bounds nothing. Do not take the smaller of it and the one without
-# the votes. All columns but the last record what a run has spent, and promise nothing beforehand.
+# the time, so it describes, and bounds nothing. Where the one without the votes is smaller, that is
+# published. All columns but the last record what a run has spent, and promise nothing beforehand.
 #
 # ## All canaries at once, or in groups?
 #
@@ -645,9 +645,9 @@ chapter.settle(
 
 # %% [markdown]
 # The claim compares how often the label is guessed outright, group by group. On Fashion-MNIST it is
-# more often in the one training run. The claim stays open: the interval over groups excludes 0, but
-# holds the 0.05 that still count as agreement. It knows nothing of a second training run. On
-# CIFAR-10 neither shows anything.
+# more often in the one training run. (Bounds from sure guesses point the other way.) The claim
+# stays open: the interval over groups excludes 0, but holds the 0.05 that still count as agreement.
+# It knows nothing of a second training run. On CIFAR-10 neither shows anything.
 #
 # ## What the paper leaves open
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
-# Two services may abstain in a free trial, but their paid versions must always answer. Which one
-# should you buy, if you see only the scores of the answers that they chose to give?
+# Two services, A and B, may abstain in a free trial, but their paid versions must always answer.
+# Which one should you buy, if you see only the scores of the answers that they chose to give?
 #
 # **Answer.** Treat abstentions as missing data. In one simulated trial this finds a lead of
 # {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
@@ -17,8 +17,8 @@
 # ```
 #
 # The scores seen show much less than A's true lead (line). With linear learners no method finds
-# it. With flexible ones the doubly robust estimate does, but more than the allowed 5% of its
-# intervals miss the truth.
+# it. With flexible ones the {term}`doubly robust` estimate does, but more than the allowed 5% of
+# its intervals miss the truth.
 #
 # ## What holds, and what does not
 #

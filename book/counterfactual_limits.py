@@ -5,9 +5,10 @@
 # wrong can its interval be, and what would reveal it?
 #
 # **Answer.** It can be wrong without a sign: once all test data have leaked,
-# {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the overlap looks as
-# good as before. On real digits the weak point is fitting the propensities. If the services report
-# them, the intervals for two classifiers hardly ever miss.
+# {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the {term}`overlap`
+# looks as good as before. On real digits the weak point is fitting the
+# {term}`propensities <propensity>`. If the services report them, the intervals for two classifiers
+# hardly ever miss.
 #
 # **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
 # much contamination a decision can tolerate ({py:obj}`~lib.counterfactual.contamination_bounds`).
@@ -16,8 +17,9 @@
 # ```{result} misses
 # ```
 #
-# Each row is a way to go wrong. Reported propensities (squares) help in three of these. They help
-# neither against leaked test data nor where a threshold decides what is answered.
+# Each row is a way to go wrong; those on digits are [paper P4's](papers.md) three scenarios.
+# Reported propensities (diamonds) help in three rows. They help neither against leaked test data
+# nor where a threshold decides what is answered.
 #
 # ## What holds, and what does not
 #

@@ -4,14 +4,15 @@
 # A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
 # not remember any single patient, does it still know what it does not know?
 #
-# **Answer.** Less well, as far as P1 and this page can tell: to match their accuracy without
-# privacy, models can answer only {value}`interplay.coverage_strict:.0%` of Fashion-MNIST's images
-# at the smallest budget. That is the mean of several methods; on harder data far less is left.
-# P1's reason: noise that hides a single patient also blurs what a model knows about unusual ones.
+# **Answer.** Less well, as far as [paper P1](papers.md) and this page can tell: to match their
+# accuracy without privacy, models can answer only {value}`interplay.coverage_strict:.0%` of
+# Fashion-MNIST's images at the smallest {term}`budget`. That is the mean of several methods; on
+# harder data far less is left. P1's reason: noise that hides a single patient also blurs what a
+# model knows about unusual ones.
 #
 # **Do this.**
-# - Rank points by the softmax response: it is free, and no method, P1's SCTD included, is better at
-#   all budgets.
+# - Rank points by the {term}`softmax response`: it is free, and no method is better at all budgets.
+#   Nor is P1's, which watches the dynamics of training ({term}`SCTD`).
 # - Spend a small budget on one model, not on five.
 # - Report the accuracy at full coverage beside every selective number, and how ties are broken.
 #
@@ -19,25 +20,28 @@
 # ```
 #
 # A line is a method, and all begin at 100%: without privacy nothing has to be given up. Most is
-# left to a single model; DE, an ensemble, shares its budget among five. Gray is P1's larger
-# network, shown here and not judged.
+# left to a single model; an ensemble shares its budget among five. Gray is P1's larger network,
+# shown here and not judged.
 #
 # ## What holds, and what does not
 #
-# - *Holds.* Privacy costs coverage, and more of it on harder data. At the smallest budget the
-#   accuracy without privacy leaves {value}`interplay@standard.cifar10.coverage_strict:.0%` of the
-#   answers on CIFAR-10. On GTSRB, with a third of the training frames, it leaves
+# - *Holds.* Privacy costs coverage, and more of it on the other two data sets. At the smallest
+#   budget the accuracy without privacy leaves
+#   {value}`interplay@standard.cifar10.coverage_strict:.0%` of the answers on CIFAR-10. On GTSRB,
+#   with a third of the training frames, it leaves
 #   {value}`interplay@standard.gtsrb.coverage_strict:.0%`. The models without privacy are small,
 #   too.
-# - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
-#   so each needs {value}`interplay.noise_ratio:.2f` times the noise.
+# - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget.
+#   In P1's setting, at the smallest one, each needs {value}`interplay.noise_ratio:.2f` times the
+#   noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
 #   clipping norm the random seed decides whether they are ([One outlier](outlier.py)).
 # - *Depends.* P1 finds {term}`SCTD` best under privacy. Here, at the smallest budget,
-#   {value}`interplay.best_strict` has the lowest normalized score on Fashion-MNIST. On CIFAR-10 it
-#   is {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
-#   {value}`interplay@standard.gtsrb.best_strict`. SCTD can be ahead of the softmax response
-#   where noise moves the parameters far ([Where does SCTD win?](beyond/sctd_map.py)).
+#   {value}`interplay.best_strict` has the lowest mean score on Fashion-MNIST. On CIFAR-10 it is
+#   {value}`interplay@standard.cifar10.best_strict`; on GTSRB it is
+#   {value}`interplay@standard.gtsrb.best_strict`. No such lead over the next method is beyond
+#   chance. SCTD can be ahead of the softmax response where noise moves the parameters far ([Where
+#   does SCTD win?](beyond/sctd_map.py)).
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, cifar10, fashion-mnist, svhn, gtsrb, gtsrb32, own} data
@@ -107,8 +111,8 @@ chapter.note(data_note(dataset, used) + theirs)
 # larger means accepted earlier.
 #
 # ```{margin}
-# **P1 has two conventions.** It accepts below a threshold in its text and in Eq. 11, and ranks by
-# the largest probability in Eq. 7, 14 and 15. One of them had to go.
+# **P1 has two conventions.** It accepts below a threshold in Eq. 2, and so it must in Eq. 11, 13
+# and 16. In Eq. 7, 14 and 15 the score is the largest probability. One of them had to go.
 # ```
 #
 # With the threshold $\tau_c$ that accepts a fraction $c$ of the points, the {term}`coverage`, the
@@ -162,7 +166,7 @@ chapter.values(
 #
 # One more cost of SelectiveNet is not in P1. Its loss depends on the coverage *of the batch*, so no
 # per-example gradient of it exists to be clipped. Here the batch's coverage and risk are released
-# with noise of their own and accounted for ({doc}`training`).
+# with noise of their own and accounted for ({py:obj}`lib.training.SelectiveNet`).
 #
 # ## The experiments
 #
@@ -182,14 +186,15 @@ chapter.values(
 # **A bad rate.** On Fashion-MNIST, at the largest budget, plain training has one. The test points
 # prefer half of it, with which SR is as good as MCDO (the parameter file has numbers).
 #
-# **Methods.** After its burn-in SAT meets each point about five times (P1's a hundred), so that its
-# labels hardly move. SelectiveNet's gate is one linear unit.
+# **Methods.** After its burn-in SAT meets each point five to thirteen times (P1's a hundred). So
+# about a quarter to three fifths of each label stays as given. SelectiveNet's gate is one linear
+# unit.
 # ```
 #
 # Deep ensembles and SelectiveNet share the budget among their five models. As in P1, the loss has
-# an {term}`entropy regularization` of 0.01. {term}`SAT` and {term}`deep gamblers` are ranked by
-# their classifier's softmax response, as in P1 (own scores: below). The page's training runs took
-# {value}`interplay.trained_seconds:duration`, one after another.
+# an {term}`entropy regularization` of 0.01. {term}`SAT` is ranked by its classifier's softmax
+# response, as in P1; so are {term}`deep gamblers` (own scores: below). The page's training runs
+# took {value}`interplay.trained_seconds:duration`, one after another.
 
 # %%
 settings = {}
@@ -602,7 +607,8 @@ chapter.values(volatile=True, trained_seconds=took)
 # - *How ties are broken, and which formula of SCTD was run.* Both change its score. In most cells
 #   of P1's tables SCTD leads. Among small models it leads [where there is much
 #   noise](beyond/sctd_map.py). Whether that is so among large ones they cannot say.
-# - *The learning rates.* They decide how sure private models are; nobody counts what they cost.
+# - *The learning rates.* They decide how sure private models are. P1 does not count what choosing
+#   them costs.
 # - *Why.* P1 explains what it sees by intuition and asks for theory itself. What is missing is a
 #   bound on selective accuracy under $(\epsilon, \delta)$.
 # - *Who pays.* Which groups besides one thinned class are answered less, or more wrongly.

@@ -4,8 +4,8 @@
 # One physician is right in nine of ten cases, another in seven. Both send on the cases that they
 # are unsure of. Which of them knows better *when* to ask?
 #
-# **Answer.** The one with the smaller score, says P1: how far it stays below the best that its
-# accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
+# **Answer.** The one with the smaller score, says [P1](papers.md): how far it stays below the best
+# that its accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
 # {value}`normalized_score.growing:.0%` of the steps). But it is the known {term}`E-AURC`, and
 # accuracy is still a part of it. Without that part it mostly rises, too.
 #
@@ -18,8 +18,8 @@
 # ```{result} order
 # ```
 #
-# Each score is divided by that of a random order at the same accuracy. Where a line rises to the
-# right, privacy costs order, not only accuracy. Most lines do.
+# Each score is divided by that of a random order at the same accuracy. Where a line rises, privacy
+# costs order, not only accuracy. Most do. *Training dynamics* are P1's {term}`SCTD`.
 #
 # ## What holds, and what does not
 #
@@ -351,12 +351,13 @@ chapter.values(
 # method is {value}`normalized_score.best_other`: its score minus SCTD's is
 # {value}`normalized_score.gap:.4f`. The interval over training runs and points reaches from
 # {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It has a level of
-# 95% (by Welch and Satterthwaite, a little too narrow with few training runs), and takes training
-# runs and points to be independent draws.
+# 95% (by Welch and Satterthwaite: the verdicts have wider ones, as few runs ask for), and takes
+# training runs and points to be independent draws.
 #
 # On CIFAR-10 {value}`normalized_score@standard.cifar10.best_strict` has the lowest mean at the
 # smallest budget, on GTSRB (a third of the training frames)
-# {value}`normalized_score@standard.gtsrb.best_strict`.
+# {value}`normalized_score@standard.gtsrb.best_strict`. Neither lead over the next method is beyond
+# chance, nor is that on Fashion-MNIST.
 #
 # ### "SCTD is best under a strict budget", twice
 #
@@ -372,8 +373,8 @@ chapter.values(
 #   the softmax response is {value}`p1_regime.tuned_lead:+.4f`. The accuracy is
 #   {value}`p1_regime.tuned_accuracy:.3f`.
 #
-# P1 prints a lead of its ResNet-18 at a learning rate that it does not tell. Nothing was trained at
-# that size here; [the map](beyond/sctd_map.py) says what its noise predicts.
+# P1 prints a lead of its ResNet-18, and no learning rate. Nothing was trained at that size here;
+# [the map](beyond/sctd_map.py) says what its noise predicts.
 #
 # ### SelectiveNet
 #
@@ -384,7 +385,7 @@ chapter.values(
 # the softmax response at {value}`normalized_score.sn_behind` of {value}`normalized_score.budgets`
 # budgets on Fashion-MNIST. On CIFAR-10 it is behind at
 # {value}`normalized_score@standard.cifar10.sn_behind`, on GTSRB at
-# {value}`normalized_score@standard.gtsrb.sn_behind` (Table 2, above, has the cells).
+# {value}`normalized_score@standard.gtsrb.sn_behind`.
 #
 # Without privacy it fails at the small targets of CIFAR-10 and GTSRB. The models for a tenth of
 # CIFAR-10 are right on {value}`normalized_score@standard.cifar10.sn_least_free:.0%` of all points,
@@ -425,8 +426,8 @@ chapter.values(
 )
 
 # %% [markdown]
-# The model meant for $\epsilon = $ {value}`normalized_score.widest:g` reaches that accuracy after
-# {value}`normalized_score.widest_step` steps. It has then spent
+# The model meant for $\epsilon = $ {value}`normalized_score.widest:g` is as accurate as the most
+# private one after {value}`normalized_score.widest_step` steps. It has then spent
 # {value}`normalized_score.widest_spent:.2f`. How much is left
 # unspent depends on how early accuracy stops growing.
 #
@@ -497,16 +498,16 @@ chapter.drawn(figures.draw_order)
 
 # %% [markdown]
 # Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
-# after its burn-in: in P1 a hundred times, here so rarely that they hardly move (the caption
-# counts). And at the largest budget on Fashion-MNIST the softmax response has a bad rate:
+# after its burn-in: in P1 a hundred times, here a few times (the caption counts). And at the
+# largest budget on Fashion-MNIST the softmax response has a bad rate:
 # validation points chose the largest that was tried. Test points prefer half of it, with which it
 # is as good as {term}`MCDO`.
 #
 # ## How many points does it take?
 #
-# P1 gives standard deviations over five training runs, on one test set. That test set is a sample,
-# too. The score has an {term}`influence function`. Let $u$ be the coverage at which a point is
-# accepted, $y$ its correctness and $A$ the area under the curve. The point's influence on $A$ is
+# P1 gives a spread over five training runs, on one test set. That test set is a sample, too. The
+# score has an {term}`influence function`. Let $u$ be the coverage at which a point is accepted, $y$
+# its correctness and $A$ the area under the curve. The point's influence on $A$ is
 #
 # $$
 # \mathrm{acc}_u - A + \int_u^1 \frac{y - \mathrm{acc}_c}{c}\, dc ,
@@ -541,7 +542,7 @@ chapter.table(
     needed,
     "needed",
     "Evaluation points needed to tell a method from SR",
-    {"difference": "+.4f", "standard error": ".4f", "points": ",.0f"},
+    {"difference": "+.4f", "standard error of its score": ".4f", "points": ",.0f"},
 )
 rest = needed[needed["method"].isin(["SAT", "MCDO", "DE"])]
 rest = needed if rest.empty else rest  # a run may have none of these

@@ -5,8 +5,9 @@
 # may be wrong about this one. Is it at least unsure?
 #
 # **Answer.** No: it is sure, and whether it is right is nearly a coin toss. With [P1's](papers.md)
-# clipping norm and the smallest {term}`privacy budget`, {value}`outlier.misclassified_strict:.0%`
-# of the private models are wrong about the outlier. P1's picture shows such a case.
+# {term}`clipping norm` and the smallest {term}`privacy budget`,
+# {value}`outlier.misclassified_strict:.0%` of the private models are wrong about the outlier. P1's
+# picture shows such a case.
 #
 # **Do this.**
 # - Do not trust confidence on rare cases: a private model may be sure there and wrong.
@@ -21,7 +22,8 @@
 #
 # - *Holds.* Without privacy a logistic regression tells the outlier from the majority.
 # - *Does not hold here.* P1 shows all private models wrong about the outlier. Of ours, at its
-#   clipping norm and any of four learning rates, at most {value}`outlier.wrong_most:.0%` are.
+#   clipping norm, any of four learning rates makes {value}`outlier.wrong_most:.0%` at most wrong.
+#   That is over the three budgets together.
 # - *Open.* P1 finds that confidence in the wrong class grows as the budget shrinks. The verdict
 #   below the table asks this of all four rates.
 # - *Depends.* With a clipping norm of 1 the learning rate decides, and P1 gives none.

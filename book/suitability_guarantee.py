@@ -21,7 +21,7 @@
 # drop both contain the user's true accuracy, with the same sign.
 # ```
 #
-# A few labels correct that only if their own error is counted.
+# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
 #
 # ## What holds, and what does not
 #

@@ -5,8 +5,9 @@
 # unsuitable data better than [the paper's filter](suitability.py)?
 #
 # **Answer.** Without labels none is right more often by the same test at the 5% level. Calibrated
-# confidence ranks the cases better on average, but not for each model. A filter that uses the test
-# data's labels ranks best: its ROC AUC is {value}`suitability_peers.shuffles_median:.3f`.
+# confidence ({term}`CBPE`) ranks the cases better on average, but not for each model. A filter that
+# uses the test data's labels ranks best: its area under the ROC curve (AUC) is
+# {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
@@ -25,7 +26,7 @@
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are
 # right, and how well the p-values rank suitable data before unsuitable data. Whatever lies right of
-# the line is better than the paper's filter.
+# the line is better than the paper's filter. {term}`ATC` is average thresholded confidence.
 #
 # ## What holds, and what does not
 #

@@ -6,8 +6,9 @@
 # of it does training spend?
 #
 # **Answer.** Every step spends a little, and an {term}`accountant` adds it up. [P1's](papers.md)
-# accountant (RDP) overstates the sum, so the noise is up to {value}`training.largest_saving:.0%`
-# larger than it needs to be. No paper counts what the search for a learning rate spends.
+# accountant, {term}`Rényi differential privacy` (RDP), overstates the sum, so up to
+# {value}`training.largest_saving:.0%` of the noise is needless. P1 and P3 do not count what the
+# search for a learning rate spends.
 #
 # **Do this.**
 # - Draw Poisson samples, and divide by the expected batch size.
@@ -18,7 +19,8 @@
 # ```{result} spending
 # ```
 #
-# Both lines bound what the same run has spent.
+# Both lines bound what the same run has spent. The lower one follows the
+# {term}`privacy loss distribution` (PLD).
 #
 # ## What holds, and what does not
 #
@@ -30,7 +32,8 @@
 #   together spend {value}`training.thumb_together:.2f` by RDP. By PLD they stay within it.
 # - *Caution.* P1's Algorithm 2 divides by the batch's size, which depends on who took part. Its
 #   accountant does not cover that.
-# - *Left out.* The choice of the learning rate reads the private data, and no paper counts it.
+# - *Left out.* The choice of the learning rate reads the private data, and neither P1 nor P3 counts
+#   it.
 
 # %% tags=["parameters"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
@@ -175,10 +178,11 @@ chapter.table(
 chapter.values(largest_saving=accounts["saved"].max(), smallest_saving=accounts["saved"].min())
 
 # %% [markdown]
-# P1's models are somewhat more private than they claim: {value}`training.smallest_saving:.0%`
-# (CIFAR-10, the largest budget) to {value}`training.largest_saving:.0%` (digits, the smallest) of
-# the noise pays for the looseness of RDP. The book keeps RDP wherever it compares with P1. Its
-# tests hold both accountants against those of two libraries, Opacus and dp-accounting.
+# P1's models are somewhat more private than they claim: at their largest budget
+# {value}`training.smallest_saving:.0%` of the noise pays for the looseness of RDP. At the smallest
+# it is more, and on digits it is {value}`training.largest_saving:.0%`. The book keeps RDP wherever
+# it compares with P1. Its tests hold both accountants against those of two libraries, Opacus and
+# dp-accounting.
 #
 # ### Several models, one budget
 #
@@ -235,7 +239,7 @@ else:
 #
 # The learning rate is chosen for each budget on the validation digits, never on the test digits.
 # *This choice is not accounted for*: each trial reads the training data again, and an honest total
-# would add what the trials spend. The papers leave it out, too; [The price of
+# would add what the trials spend. P1 and P3 leave it out, too; [The price of
 # choosing](beyond/choosing.py) counts it.
 
 # %%
@@ -336,10 +340,10 @@ chapter.values(largest_difference=agreement["largest_difference"].max(), volatil
 # %% [markdown]
 # ## P1's experiments, on paper
 #
-# P1 trains 14 ResNet-18 per data set, budget and seed: four data sets, four budgets, five seeds,
-# 200 epochs. A roofline model says what that takes: operations at 30% of a processor's peak, plus
-# per-example gradients at 60% of its memory bandwidth. It is an estimate from data sheets, not a
-# measurement.
+# With deep gamblers, which it names but does not report, P1 has 14 ResNet-18 per data set, budget
+# and seed: four data sets, four budgets, five seeds, 200 epochs. A roofline model says what that
+# takes: operations at 30% of a processor's peak, plus per-example gradients at 60% of its memory
+# bandwidth. It is an estimate from data sheets, not a measurement.
 
 # %%
 panel = studies.panel_table([1, 8, 64])
@@ -377,8 +381,8 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #   does not cover that, and the paper does not say what its code does.
 # - *How batches are drawn.* P1 draws each example independently. P3's text does not say, and its
 #   accountant needs {term}`Poisson sampling`.
-# - *What the choice of learning rates and other settings costs.* No paper accounts for it. In this
-#   book only [The price of choosing](beyond/choosing.py) does, by private selection.
+# - *What the choice of learning rates and other settings costs.* Neither P1 nor P3 accounts for it.
+#   In this book only [The price of choosing](beyond/choosing.py) does, by private selection.
 # - *Whether $\delta = 1 / N$ is small enough.* Publishing one record drawn at random has that
 #   $\delta$, and $\epsilon = 0$. A guarantee worth the name has a $\delta$ far below $1 / N$.
 # - *Whether $N$ is public.* $\delta = 1 / N$, the sampling rate and the noise are computed from it,

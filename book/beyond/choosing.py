@@ -8,8 +8,8 @@
 # ignores its search can prove only {value}`choosing.really:.2f`. Counting the trials costs little
 # accuracy as long as the list is short.
 #
-# **Do this.** Choose on public or simulated data if you can: that costs nothing. Otherwise write
-# the list of settings down first, and count every trial (`releases` of
+# **Do this.** Train the trials on public or simulated data if you can: that costs nothing.
+# Otherwise write the list of settings down first, and count every trial (`releases` of
 # {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do), draw the number of
 # trials at random.
 #
@@ -104,7 +104,7 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 #
 # Counting each trial is safe but expensive. If instead the *number* of trials is drawn at random
 # and kept secret, the price grows with the logarithm of its mean
-# {cite}`papernot2022hyperparameter`. The papers do not say how they chose their learning rates, and
+# {cite}`papernot2022hyperparameter`. P1 and P3 do not say how they chose their learning rates, and
 # count no trials. The other chapters of this book choose theirs on validation points and do not
 # count either. This page says what that leaves out.
 #
@@ -236,10 +236,10 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 # best. It reaches {value}`choosing.pair_best:.3f`, the worst pair {value}`choosing.pair_worst:.3f`.
 # With the best partner of each, the batch size moves the accuracy by {value}`choosing.by_batch:.3f`
 # and the norm by {value}`choosing.by_norm:.3f`. Two runs of one pair may differ by nearly as much,
-# and each pair and rate has only one run, at one budget. In the recorded run the largest norm leads
-# at each batch size; [P1's experiments](../interplay.py) have a small one. Where nearly every
-# gradient is clipped, a smaller norm with a larger rate is the same training. None of these trials
-# is counted either.
+# and each pair and rate has only one run, at one budget. In the recorded run the largest norm,
+# P1's, leads at each batch size; [our experiments on P1](../interplay.py) have a hundredth of it.
+# Where nearly every gradient is clipped, a smaller norm with a larger rate is the same training.
+# None of these trials is counted either.
 #
 # ## What this page leaves out
 #

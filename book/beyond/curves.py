@@ -4,8 +4,8 @@
 # "$\epsilon = 8$" limits one kind of attack: those that hardly ever raise a false alarm. The
 # accountant proves a limit for every false alarm rate. How close do attacks come to that curve?
 #
-# **Answer.** It depends on what is private. On memorized labels an attack cannot be told from the
-# proven curve: only noise protects them. On examples the best attack finds only
+# **Answer.** On memorized labels an attack comes so close that these trials cannot tell it from the
+# proven curve: only noise protects them. On examples the best attack found
 # {value}`curves.found_tpr:.0%` of the members. Its limits {value}`curves.examples` that it reaches
 # the curve.
 #

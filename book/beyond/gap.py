@@ -21,8 +21,8 @@
 #
 # - *Holds.* Noise adds to the gap without changing the ranking. With clean labels the gap is
 #   {value}`gap.gap_strict:.3f` at the same budget.
-# - *Holds.* Label flips shrink the ranking term to {value}`gap.kept:.3f` of what it was: to $1 -
-#   \rho - \rho/(K-1)$, exactly.
+# - *Holds.* Label flips shrink ranking and calibration together to {value}`gap.kept:.3f` of what
+#   they were: to $1 - \rho - \rho/(K-1)$, exactly.
 # - *Holds.* Privacy hurts twice. Of the gap's growth by {value}`gap.growth:.3f` a worse ranking
 #   makes {value}`gap.by_order:.3f`, and more errors in the old ranking the rest.
 # - *Holds.* Calibration errors and the gap are different things. Scaling brings the calibration
@@ -142,11 +142,12 @@ chapter.note(data_note(dataset, used, f" ({model}); noisy labels: {judge}"))
 #
 # ## What is known of the labels
 #
-# The models are P1's plain ones, trained on clean labels and judged twice: by clean labels and by
-# noisy ones. A noisy label is replaced with probability $\rho$ by one of the $K - 1$ others. Then
-# $q_i = 1 - \rho$ where the clean label agrees with the prediction, and $\rho / (K - 1)$ elsewhere.
-# The score is the largest softmax probability, recalibrated by temperature scaling
-# {cite}`guo2017calibration` on the other half of the points.
+# The models are the plain ones of {doc}`../interplay`, with one rate for all private budgets. They
+# are trained on clean labels and judged twice: by clean labels and by noisy ones. A noisy label is
+# replaced with probability $\rho$ by one of the $K - 1$ others. Then $q_i = 1 - \rho$ where the
+# clean label agrees with the prediction, and $\rho / (K - 1)$ elsewhere. The score is the largest
+# softmax probability, recalibrated by temperature scaling {cite}`guo2017calibration` on the other
+# half of the points.
 
 # %%
 clean_labels, logits = studies.train(settings)

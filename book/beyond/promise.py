@@ -24,7 +24,8 @@
 # - *Holds.* Of the draws {value}`promise.allowed:.0%` may break the promise, and private thresholds
 #   stay below that at every size and budget.
 # - *Caution.* A draw without a threshold answers nothing. It counts as coverage 0, and as a kept
-#   promise. With few points that is not rare.
+#   promise. With few points and a small budget nearly all are such. Then, of the draws that do
+#   answer, more than {value}`promise.allowed:.0%` may break the promise.
 # - *Holds.* The nonprivate function ({py:obj}`lib.selective.guaranteed_threshold`) promises as much
 #   if its assumption holds. It failed in at most {value}`promise.free_broken:.1%` of
 #   {value}`promise.draws:d` draws. One standard error of what is allowed is

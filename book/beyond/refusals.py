@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services label satellite images, year after year, and both may refuse. If you compare their
-# scores whenever you like, when may you stop and keep the better one?
+# Two services, A and B, label satellite images, year after year, and both may refuse. If you
+# compare their scores whenever you like, when may you stop and keep the better one?
 #
 # **Answer.** As soon as an interval that is valid at *every* time excludes zero. An ordinary
 # interval, looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%`
@@ -16,7 +16,8 @@
 # ```{result} stream
 # ```
 #
-# Once the band excludes zero (dotted line), it is safe to stop.
+# Once the band excludes zero (dotted line), it is safe to stop. On the satellite images A minimizes
+# empirical risk (ERM), B invariant risk (IRM).
 #
 # ## What holds, and what does not
 #

@@ -2,13 +2,13 @@
 # # Where does SCTD win?
 #
 # Two ways of abstaining come with a private model at no cost in privacy. {term}`Softmax response`
-# (SR) asks how sure the finished model is; {term}`SCTD` asks how often the model changed its mind
-# while it was trained. P1 {cite}`rabanser2023training` finds the second best under privacy. Where
-# is that so?
+# (SR) asks how sure the finished model is. The dynamics of training ({term}`SCTD`) tell how often
+# the model changed its mind. [Paper P1](../papers.md) {cite}`rabanser2023training` finds the second
+# best under privacy. Where is that so?
 #
-# **Answer.** Where noise moves the parameters far, as SR then inherits the draw of one noisy model:
-# SCTD is ahead in {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at
-# the most accurate ones SR is ahead.
+# **Answer.** Where noise moves the parameters far: there SCTD is ahead, in
+# {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at the most
+# accurate ones SR is ahead.
 #
 # **Do this.**
 # - Tune the learning rate first.
@@ -474,10 +474,9 @@ for batch in (64, 256, 1024):
 #
 # ## Summary
 #
-# SCTD averages noise away, and so wins where there is much of it, on models that tuning would not
-# choose. An average of the last models removes noise as well. With ties broken by SR, SR is ahead
-# at the most accurate rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in
-# {value}`sctd_map.tuned_broken`.
+# SCTD wins where there is much noise, on models that tuning would not choose. There an average of
+# the last models gains accuracy, too. With ties broken by SR, SR is ahead at the most accurate
+# rates in {value}`sctd_map.tuned_broken_sr` cases, SCTD in {value}`sctd_map.tuned_broken`.
 
 # %% tags=["remove-cell", "expect-numbers"]
 print(chapter.numbers(digits=2))

@@ -16,8 +16,9 @@
 # ```{result} ladder
 # ```
 #
-# Each row is an attack on a record or a label. From inside one run, an audit shows more the more
-# one assumes. The controls lack noise: they tell whether an audit would have noticed.
+# Each row is an attack on one record. From inside one run, an audit shows more the more one
+# assumes. The control is the same training with {value}`six_lenses.noise_factor:g` times the noise
+# that it claims: an audit that shows more than is proven has noticed.
 #
 # ## What each lens says
 #

@@ -60,8 +60,8 @@ def epsilon_interval(
 
     The Bayesian interval is the narrowest, and does not keep its level for every mechanism: where
     both error rates are equal its lower limit exceeds the truth more often than it says, and at
-    epsilon = 0 always (the chapter on the audit counts how often).  A lower bound that holds is
-    that of ``method="clopper-pearson"`` with ``side="lower"``.
+    epsilon = 0 always if delta is tiny (the chapter on the audit counts how often).  A lower bound
+    that holds is that of ``method="clopper-pearson"`` with ``side="lower"``.
 
     References
     ----------

@@ -240,7 +240,8 @@ def held_out_lower_bound(
     """A lower bound whose threshold was chosen on other trials.
 
     That takes away the bias of the choice, and nothing else: a Bayesian bound keeps its level only
-    where one of the two logarithms of P3's Eq. 1 dominates, and never at epsilon = 0.
+    where one of the two logarithms of P3's Eq. 1 dominates, and never at epsilon = 0 with a tiny
+    delta.
 
     Parameters
     ----------

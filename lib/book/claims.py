@@ -8,7 +8,7 @@ in ``book/statements.yml``: :mod:`lib.book.statements`.
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -92,6 +92,9 @@ class Claim:
         repetitions. Needed unless the kind is ``exact``. The interval decides: inside of the bounds
         reproduced, outside not reproduced, else (or where there is none) undecided. See
         `leeway`.
+    possible : list of two floats, optional
+        Least and largest value that the quantity can have, such as 0 and 1 of a probability.
+        Student's interval of few runs may reach beyond: it is cut there, which keeps its level.
     slack : float, optional
         How far beyond the bound the interval may end and the claim be reproduced: for a level that
         is kept exactly, whose interval always reaches beyond. Refuted it is at the bound itself.
@@ -148,6 +151,7 @@ class Claim:
     at_least: float | None = None
     at_most: float | None = None
     across: str | None = None
+    possible: Sequence[float] = ()
     slack: float = 0.0
     leeway: float = 0.0
     fewest: int | None = None
@@ -281,7 +285,7 @@ def _check_chance(claim: Claim, name: str) -> None:
         "fewest": claim.fewest,
         "in_range": claim.in_range,
     }
-    given = [key for key, value in ways.items() if value]
+    given = [key for key, value in (ways | {"possible": claim.possible}).items() if value]
     if claim.kind == "exact" and (claim.across or given):
         raise ClaimError(f"{name} is exact: it can have no {', '.join(given) or 'across'}")
     if claim.kind != "exact" and not claim.across and not claim.cannot:
@@ -290,6 +294,8 @@ def _check_chance(claim: Claim, name: str) -> None:
         beside = claim.tolerance is not None or claim.fewest
         if ways[key] < 0 or (ways[key] and beside):
             raise ClaimError(f"{name}: {key} must be positive and beside at_least or at_most alone")
+    if claim.possible and (len(claim.possible) != 2 or claim.possible[0] >= claim.possible[1]):
+        raise ClaimError(f"{name}: possible must be two growing numbers, got {claim.possible!r}")
     if claim.slack and claim.leeway:
         raise ClaimError(f"{name}: give not both slack and leeway")
     if claim.fewest is not None and (not isinstance(claim.fewest, int) or claim.fewest < 2):
@@ -338,7 +344,7 @@ def judge(
     scale, and whether a number can be compared at all; `shown` stands beside the reported value if
     it is not the value that decides.
     """
-    evidence = found if isinstance(found, Evidence) else None
+    evidence = _cut(claim, found) if isinstance(found, Evidence) else None
     value = float(found if evidence is None else evidence.value)
     # A run with other parameters than the paper's is judged, and said to be smaller.
     other = differing(claim.full_scale, parameters)
@@ -375,6 +381,15 @@ def judge(
             interval = [float(end) if math.isfinite(end) else None for end in ends]
     reason = ", ".join(reasons)
     return Verdict(claim.id, word, value if finite else None, reason, shown, interval, n)
+
+
+def _cut(claim: Claim, evidence: Evidence) -> Evidence:
+    """An interval without what the quantity cannot be; an end about which nothing is said stays."""
+    ends = evidence.low, evidence.high
+    if not claim.possible:
+        return evidence
+    low, high = (np.clip(e, *claim.possible) if math.isfinite(e) else e for e in ends)
+    return replace(evidence, low=float(low), high=float(high))
 
 
 def unsettled(claim: Claim, reason: str, parameters: Mapping[str, Any]) -> Verdict:

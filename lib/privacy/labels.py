@@ -223,10 +223,10 @@ class GaussianLabels(_Mechanism):
 
 @dataclass(frozen=True)
 class RandomizedResponse(_Mechanism):
-    """Randomized response: the true label, or now and then another one (Warner 1965).
+    """Randomized response: the true label, or now and then another one.
 
     The true one of C classes is released with probability q = e^eps / (e^eps + C - 1), each other
-    one with (1 - q) / (C - 1) (P5, Section 5).
+    one with (1 - q) / (C - 1): Warner (1965) for two classes, Ghazi et al. 2021 for C.
 
     Attributes
     ----------

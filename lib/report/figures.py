@@ -20,7 +20,9 @@ from lib.selective import AccuracyCoverage, accuracy_bound
 from lib.suitability.tipping import FMOW_ERRORS
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import Container
     from matplotlib.figure import Figure
 
 _LINES = ("-", "--", ":", "-.")
@@ -43,11 +45,11 @@ def plot_curves(curves: Mapping[str, AccuracyCoverage], target: float) -> Figure
     grid = np.linspace(0.02, 1, 200)
     bound = accuracy_bound(next(iter(curves.values())).full_accuracy, grid)
     ax.plot(grid, bound, color="black", linestyle="-", linewidth=1, marker="", label="bound")
-    ax.axhline(target, color="0.5", linestyle=":", marker="", linewidth=1)
+    ax.axhline(target, color="0.5", linestyle=":", marker="", linewidth=1, label="target")
     ax.set_xlabel("coverage")
     ax.set_ylabel("selective accuracy")
     ax.set_ylim(max(0, lowest - 0.02), 1.01)
-    _legend(ax)
+    _words(ax)
     return figure
 
 
@@ -73,7 +75,7 @@ def plot_reliability(bins: pd.DataFrame) -> Figure:
     ax.set_ylim(max(0, min(bins["low"].min(), confidence.min()) - 0.05), 1.02)
     ax.set_xlabel("confidence")
     ax.set_ylabel("accuracy")
-    _legend(ax)
+    _words(ax)
     return figure
 
 
@@ -133,7 +135,7 @@ def plot_roc(
     ax.plot(*point, color="black", marker="D", linestyle="", label="chosen threshold")
     ax.set_xlabel("false positive rate")
     ax.set_ylabel("true positive rate")
-    _legend(ax)
+    _words(ax)
     return figure
 
 
@@ -148,15 +150,42 @@ def plot_propensities(answered: npt.NDArray, abstained: npt.NDArray) -> Figure:
     ax.set_xlabel("probability of abstaining")
     ax.set_ylabel("rows")
     ax.set_xlim(0, 1)
-    _legend(ax)
+    _words(ax)
     return figure
 
 
-def _legend(ax: Axes) -> None:
-    """Above the plot, where lines are looked up before they are followed."""
-    ax.figure.legend(
-        *ax.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False
-    )
+def _words(ax: Axes) -> None:
+    """Name what is drawn above the plot, in its own color, in place of a legend."""
+    lines: list[list[tuple[str, str]]] = [[]]
+    for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+        if sum(len(word) + 3 for word, _ in lines[-1]) + len(label) > _LETTERS:
+            lines.append([])
+        lines[-1].append((label, _ink(handle)))
+    for up, line in enumerate(reversed(lines)):
+        place = {"xy": (0, 1.03), "xycoords": "axes fraction", "xytext": (0, 12 * up)}
+        for word, color in line:
+            options = {"textcoords": "offset points", "va": "bottom", "fontsize": 9, "color": color}
+            beside = ax.annotate(word, **place, **options)
+            place = {"xy": (1, 0), "xycoords": beside, "xytext": (8, 0)}
+
+
+_LETTERS = 50  # of a line of words above a plot, as many as a phone shows
+
+
+def _ink(handle: Artist | Container) -> str:
+    """The color of what is drawn, dark enough for letters."""
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_hex, to_rgb
+    from matplotlib.container import Container
+    from matplotlib.patches import Patch
+
+    (one, *_) = handle.get_children() if isinstance(handle, Container) else (handle,)
+    if isinstance(one, Patch):
+        color = to_rgb(one.get_facecolor() if one.get_fill() else one.get_edgecolor())
+    else:
+        color = to_rgb(one.get_facecolor()[0] if isinstance(one, Collection) else one.get_color())
+    is_gray = max(color) - min(color) < 0.01
+    return to_hex([min(part, 0.45) for part in color] if is_gray else color)
 
 
 def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
@@ -181,7 +210,7 @@ def plot_tipping_point(point: float) -> Figure:
     ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
     ax.set_xlabel("accuracy on user data overstated by")
     ax.set_ylabel("folds and models")
-    _legend(ax)
+    _words(ax)
     return figure
 
 
@@ -198,7 +227,7 @@ def plot_contamination(
     figure, ax = new_figure(height=2.8)
     ax.fill_between(
         table["share"], table["ci_low"], table["ci_high"], color=COLOURS[0], alpha=0.15, lw=0,
-        label=f"{100 * level:.10g}% interval of the bounds",
+        label=f"shaded: {100 * level:.10g}% interval of the bounds",
     )  # fmt: skip
     for k, end in enumerate(("low", "high")):
         ax.plot(
@@ -211,7 +240,7 @@ def plot_contamination(
         ax.axhline(0, color="0.6", lw=1)
     ax.set_xlabel("fraction of contaminated points")
     ax.set_ylabel(label)
-    _legend(ax)
+    _words(ax)
     return figure
 
 

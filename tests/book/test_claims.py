@@ -143,6 +143,8 @@ def test_scale_follows_from_the_parameters():
         ({**BASE, **CHANCE, "leeway": 0.1, "fewest": 3}, "leeway must be positive"),
         ({**BASE, **CHANCE, "leeway": 0.1, "slack": 0.1}, "not both"),
         ({**BASE, **CHANCE, "fewest": 1}, "fewest"),
+        ({**BASE, **CHANCE, "possible": [1, 0]}, "two growing numbers"),
+        ({**BASE, "at_least": 0, "possible": [0, 1]}, "can have no possible"),
         ({**BASE, **CHANCE, "fewest": 20, "in_range": True}, "in_range"),
         ({k: v for k, v in BASE.items() if k != "why"}, "lacks why"),
         ({**BASE, "at_least": 0, "cannot": "no counts"}, "can have no condition"),

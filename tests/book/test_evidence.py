@@ -224,6 +224,22 @@ def test_what_an_interval_leaves_out_keeps_both_verdicts_open():
         assert judge(mirrored, Evidence(-(low + high) / 2, -high, -low, 5), {}).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "ends", "verdict"),
+    [
+        (-0.1, 0.3, [0.0, 0.3], REPRODUCED),
+        (-1.3, 3.1, [0.0, 1.0], UNDECIDED),
+        (0.2, math.inf, [0.2, None], UNDECIDED),
+        (0.6, 1.3, [0.6, 1.0], NOT_REPRODUCED),
+        (-math.inf, math.inf, None, UNDECIDED),
+    ],
+)
+def test_an_interval_is_cut_where_the_quantity_ends(low, high, ends, verdict):
+    claim = make(at_most=0.5, possible=[0, 1])
+    judged = judge(claim, Evidence(0.4, low, high, 3), {})
+    assert (judged.interval, judged.verdict) == (ends, verdict)
+
+
 def test_few_shuffles_reproduce_but_do_not_refute():
     claim = make(kind="statistical", reported=0.5, tolerance=0.0005, fewest=20, in_range=True)
     inside, outside = np.linspace(0.4, 0.6, 20), np.linspace(0.6, 0.7, 20)

@@ -8,7 +8,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lib.book.claims import CANNOT, NOT_COMPARABLE, UNDECIDED, judged_anew, read_claims
+from lib.book.claims import (
+    CANNOT,
+    DATA,
+    NETWORK,
+    NOT_COMPARABLE,
+    TRAINING,
+    UNDECIDED,
+    differing,
+    judged_anew,
+    read_claims,
+)
 from lib.book.records import read_records
 
 BOOK = Path(__file__).parents[2] / "book"
@@ -39,6 +49,29 @@ def claims_under(heading: str) -> list[str]:
 @pytest.mark.parametrize("claim_id", claims_under("What stands"))
 def test_what_stands_is_refuted_by_no_recorded_run_that_decides(claim_id):
     assert not deciding(claim_id).startswith("not reproduced")
+
+
+def of_the_run_most_like_the_papers(claim_id: str) -> str:
+    """The verdict that the page of a claim shows, where several recorded runs have an interval."""
+    full = claims()[claim_id].full_scale
+    full = {name: full[name] for name in (*NETWORK, *DATA, *TRAINING) if name in full}
+    found = [
+        (len(differing(full, run["parameters"] | run.get("used", {}))), verdict["verdict"])
+        for run in records(claims()[claim_id].chapter).values()
+        for verdict in run["verdicts"]
+        if verdict["id"] == claim_id and verdict["interval"]
+    ]
+    return min(found, key=lambda each: each[0], default=(0, ""))[1]
+
+
+def test_what_is_undecided_is_called_open_under_any_heading():
+    """A claim may hold in one run and be open in that which is the most like the paper's."""
+    paragraphs = (BOOK / "papers.md").read_text().split("\n\n")
+    stand = [p for p in paragraphs if p.startswith("**What stands.**")]
+    for sentence in re.split(r"(?<=[.?!])\s", " ".join(stand)):
+        found = re.findall(r"\{claim\}`(.*?)`", sentence)
+        if UNDECIDED in map(of_the_run_most_like_the_papers, found):
+            assert re.search(r"\bopen\b", sentence), sentence
 
 
 @pytest.mark.parametrize("claim_id", claims_under("What is open"))

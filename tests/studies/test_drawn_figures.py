@@ -80,7 +80,7 @@ def test_leads_are_the_truth_and_the_bias():
 def test_how_often_intervals_miss(counts, words):
     assert counterfactual.misses_headline("75% of test data leaked", *counts) == (
         f"75% of test data leaked: {words[0]} of intervals miss.\n"
-        f"Digits III: {words[1]} with known propensities"
+        f"Two models: {words[1]} with known propensities"
     )
 
 

@@ -108,13 +108,12 @@ def test_the_ladder_has_each_attack_and_its_control():
     inside = inside.assign(noise=4 * ["as claimed"] + 4 * ["0.05 of it"], proven=3.0)
     inside["known"] = [1.0, 1.4, 2.0, 2.9, 2.2, 3.3, 9.0, 1234.0]
     inside["could show"] = [2.5, 3.6, 9.5, np.inf] * 2
-    labels = pd.DataFrame({"training": ["private", "plain"], "at least": [0.2, 1.7]})
-    labels = labels.assign(ceiling=2.0, claimed=[4.0, np.inf])
-    tables = {"audit": record.assign(claimed=3.0), "inside": inside, "labels": labels}
-    drawn = draw_ladder(Run(tables, {"ceiling": 1.9}, {"noise_factor": 0.05}))
+    tables = {"audit": record.assign(claimed=3.0), "inside": inside}
+    drawn = draw_ladder(Run(tables, {"ceiling": 1.1}, {"noise_factor": 0.05}))
     numbers = [[text.get_text() for text in ax.texts] for ax in drawn.figure.axes]
-    assert numbers[0] == ["0.2", "2.9", "2.0", "1.4", "1.0", "0.3", "shown", "proven", "at most"]
-    assert numbers[1] == ["1.7", "1,234", "9", "3.3", "2.2", "not run"]
+    assert numbers[0] == ["2.9", "2.0", "1.4", "1.0", "0.3", "shown", "proven", "at most"]
+    assert numbers[1] == ["1,234", "9", "3.3", "2.2", "not run"]
+    assert "adds 5% of the noise" in drawn.caption
     assert title(drawn.figure).endswith("one run from inside 2.0")
 
 

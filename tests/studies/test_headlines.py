@@ -145,7 +145,7 @@ def test_how_many_answers_privacy_leaves(coverage, words):
     said(interplay.draw_left(kept("digits", coverage)).figure)  # whose name is the longest
     title, beside = said(interplay.draw_left(kept("cifar10", coverage)).figure)
     assert all(part in title for part in words.split("|"))
-    assert {"SR", "DE"} < set(beside)
+    assert {"softmax response", "ensemble"} < set(beside)
     assert "SAT" not in beside
 
 
@@ -175,9 +175,9 @@ def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
 @pytest.mark.parametrize(
     ("relative", "words"),
     [
-        ([0.13, 0.9, 0.18], "SR's score goes from 13% of a random\norder's to 18% at"),
-        ([0.2, 0.1, 0.1], "from 20% of a random\norder's to 10% at"),
-        ([0.2, 0.3, 0.2], "from 20% of a random\norder's to 20% at"),
+        ([0.13, 0.9, 0.18], "Softmax response loses 13% of the order\nwithout privacy, 18% at"),
+        ([0.2, 0.1, 0.1], "loses 20% of the order\nwithout privacy, 10% at"),
+        ([0.2, 0.3, 0.2], "loses 20% of the order\nwithout privacy, 20% at"),
     ],
 )
 def test_what_becomes_of_the_order(relative, words):
@@ -188,6 +188,22 @@ def test_what_becomes_of_the_order(relative, words):
     assert title.endswith("at $\\epsilon = 1$")
 
 
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ({"A": 5, "B": 2, "C": 3}, "Those on B are wide because there are 2 runs only|12.7"),
+        ({"A": 3, "B": 5}, "Those on A are wide because there are 3 runs only|4.3"),
+        ({"A": 3, "B": 3}, ""),
+        ({"A": 2}, ""),
+        ({"A": 1, "B": 3}, ""),
+    ],
+)
+def test_few_runs_are_why_intervals_are_wide(seeds, words):
+    said = interplay.why_wide(seeds)
+    assert all(part in said for part in words.split("|"))
+    assert bool(said) == bool(words)
+
+
 def test_how_many_comparisons_need_more_points():
     rows = [(m, e, n) for e in (math.inf, 1.0) for m, n in (("DE", 900), ("SCTD", math.inf))]
     table = pd.DataFrame(rows, columns=["method", "epsilon", "points"])
@@ -196,8 +212,10 @@ def test_how_many_comparisons_need_more_points():
     assert lines[0] == [900, 900]
     assert np.isnan(lines[1]).all()
     title, beside = said(drawn)
-    assert title == "2 of 4 comparisons with SR need\nmore than the 2,000 points at hand"
-    assert beside == ["DE", "SCTD", "gray: more than at hand"]
+    assert title == (
+        "2 of 4 comparisons with softmax response\nneed more than the 2,000 points at hand"
+    )
+    assert beside == ["ensemble", "training dynamics", "gray: more than at hand"]
 
 
 def test_what_models_have_spent_that_are_stopped_early():

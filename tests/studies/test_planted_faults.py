@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib.audit.white_box import GradientCanaries, step_audit
@@ -65,3 +66,18 @@ def test_the_table_says_what_was_found_by_what(monkeypatch):
     (ax,) = figure.axes
     assert "find 1 of 1 faults;\nfrom outside they find" in figure.get_suptitle()
     assert np.asarray(ax.images[0].get_array()).shape == (2, len(AUDITS))
+
+
+def test_leaked_coins_are_no_fault_that_is_found():
+    """They make audits find something in a sound training."""
+    rows = [
+        {"fault": fault, "audit": audit, "found": float(fault != "none"), "could show": np.inf}
+        for fault in ("none", "noise 0.5", "leaked")
+        for audit in AUDITS
+    ]
+    table = pd.DataFrame(rows).replace({"fault": FAULTS, "audit": AUDITS})
+    given = {"epsilon": 3.0, "runs": 2, "sound_runs": 2, "canaries": 1000}
+    given |= {"outside_models": 16, "level": 0.95}
+    drawn = figures.draw_planted(Run({"planted": table}, {"often": 0.9}, given))
+    assert "find 1 of 1 faults" in drawn.figure.get_suptitle()
+    assert "the training is sound" in drawn.caption

@@ -27,7 +27,7 @@ class Statements:
         Without any hypothesis but that coins are fair and secret.  With 5,000 canaries it cannot
         exceed about 6 at a delta of 1e-5, whatever is wrong.
     family : float
-        If the mechanism's trade-off curve is Gaussian; nothing else is assumed.
+        If, besides, the mechanism's trade-off curve is Gaussian; nothing else is assumed.
     gaussian : float
         If that curve is Gaussian, and scores of canaries do not depend on each other.
     bayesian : tuple of float

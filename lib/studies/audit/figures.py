@@ -354,7 +354,9 @@ def draw_planted(run: Run) -> Drawn:
     ax.set_yticks(range(len(rows)), rows, fontsize=8)
     ax.grid(visible=False)
     ax.tick_params(length=0)
-    head_rows(figure, planted_headline(found.drop(index=sound), run.values["often"]))
+    # Where coins leak the training is sound, and what is found is the audit's own fault.
+    faults = found.drop(index=[sound, "leaked coins"], errors="ignore")
+    head_rows(figure, planted_headline(faults, run.values["often"]))
     return Drawn(
         figure,
         "Percentages: single steps of one run find most faults, audits from outside few.",
@@ -362,5 +364,5 @@ def draw_planted(run: Run) -> Drawn:
         f"({given['sound_runs']} without a fault), {given['canaries']:,} canaries a run; "
         f"{given['outside_models']:,} models from outside, or one. Each audit may raise a false "
         f"alarm in {1 - given['level']:.0%}. With a star: it cannot show more than "
-        f"{given['epsilon']:g}, whatever is wrong.",
+        f"{given['epsilon']:g}, whatever is wrong. With leaked coins the training is sound.",
     )

@@ -408,7 +408,7 @@ def differences(table: pd.DataFrame) -> pd.DataFrame:
 def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
     """Learning rates at which P1's printed settings would have the noise of the map's border.
 
-    P1, section 4.1: batches of 128, 200 epochs, clipping norm 10; no rate is printed. The border
+    P1, section 4: batches of 128, 200 epochs, clipping norm 10; no rate is printed. The border
     lies between the least noise with which SCTD is ahead and the most with which SR is. The noise
     grows with the root of the number of parameters: of the map's network, and of P1's.
     """

@@ -21,18 +21,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
 from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
 from lib.studies.beyond.online import CramerOnline, FisherOnline, alarms, thresholds
-from lib.studies.headed import words_above
+from lib.studies.headed import head, head_rows
 from lib.studies.suitability.data import Study, timeline
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
@@ -332,67 +333,109 @@ def gain_by_accuracy(
     return pd.DataFrame(rows, columns=["accuracy", "labels alone", "chosen"])
 
 
-def plot_watch(deployment: Deployment, rng: np.random.Generator) -> Figure:
-    """Draw accuracy over time with intervals, alarm and decision; below, all alarms."""
-    plan, months, seed = deployment.plan, deployment.months(rng), rng.integers(2**32)
+class OneDraw(NamedTuple):
+    """A stream, drawn once: its months, all methods' alarms, and the monitor of random labels."""
+
+    months: list[tuple[Floats, Floats, Flags]]
+    raised: dict[str, tuple[Flags, Any, float]]
+    table: pd.DataFrame
+    waiting: list[tuple]
+
+
+def one_draw(deployment: Deployment, rng: np.random.Generator) -> OneDraw:
+    """Draw a stream, and watch it by all methods."""
+    months, seed = deployment.months(rng), rng.integers(2**32)
     raised = deployment.alarms(months, np.random.default_rng(seed))
-    # The first that is drawn there is this monitor.
-    table, waiting = deployment.watch(months, np.random.default_rng(seed))
-    figure, (top, bottom) = new_figure(2, 1, height=2.4, sharex=True)
-    time, (good, change) = np.arange(1, len(months) + 1), deployment.change()
-    top.plot(time, [100 * y.mean() for *_, y in months], color="0.6", marker=".", linestyle="")
-    for first in range(0, len(months), plan.months):
-        batch = map(np.concatenate, zip(*waiting[first : first + plan.months], strict=True))
+    # The second that is drawn there is the monitor that labels random rows.
+    again = np.random.default_rng(seed)
+    deployment.watch(months, again)
+    return OneDraw(months, raised, *deployment.watch(months, again, 1.0))
+
+
+def plot_watch(deployment: Deployment, draw: OneDraw, median: float) -> Figure:
+    """Draw accuracy over time with intervals, alarm and decision, by labels of random rows.
+
+    The `median` of many streams, in months after the drop, stands beside what this one shows.
+    """
+    plan = replace(deployment.plan, floor=1.0)
+    figure, ax = new_figure(height=3.0)
+    good, change = deployment.change()
+    time = np.arange(1, len(draw.months) + 1)
+    ax.plot(time, [100 * y.mean() for *_, y in draw.months], color="0.6", marker=".", ls="")
+    for first in range(0, len(time), plan.months):
+        batch = map(np.concatenate, zip(*draw.waiting[first : first + plan.months], strict=True))
         value, ends = active_accuracy(*batch, least_probability=plan.rarest, alpha=plan.alpha)
         middle, line = first + (plan.months + 1) / 2, {"color": COLOURS[0], "linewidth": 1.2}
-        top.hlines(100 * value, middle - plan.months / 2, middle + plan.months / 2, **line)
-        top.vlines(middle, *(100 * np.clip(ends, 0, 1)), **line)  # may lie beside the estimate
-    top.axhline(100 * deployment.least, color="0.3", linestyle="--", linewidth=1, marker="")
-    end = raised["active"][2]
-    for colour, when in (
-        (COLOURS[1], table["month"][table["alarm"]]),
-        (COLOURS[3], [end] if np.isfinite(end) else []),
-    ):
-        for month in when:
-            top.axvline(month, color=colour, linewidth=1.4, marker="")
-    if change < len(months):
-        for ax in (top, bottom):
-            ax.axvspan(change + 0.5, len(months) + 0.5, color="0.93", linewidth=0, zorder=0)
-        place = {"xycoords": ("data", "axes fraction"), "va": "top", "fontsize": 8}
-        top.annotate("no longer\nsuitable", (change + 1, 0.98), color="0.3", **place)
-    top.set_xlim(0, len(months) + 1)
-    figure.suptitle(drop_in_words(good, raised["active"][0], end), x=0.01, ha="left", fontsize=10)
+        ax.hlines(100 * value, middle - plan.months / 2, middle + plan.months / 2, **line)
+        ax.vlines(middle, *(100 * np.clip(ends, 0, 1)), **line)  # may lie beside the estimate
+    ax.axhline(100 * deployment.least, color="0.3", linestyle="--", linewidth=1, marker="")
+    hits, _, end = draw.raised["uniform"]
+    for colour, when in ((COLOURS[1], time[hits]), (COLOURS[3], [end])):
+        for month in filter(np.isfinite, when):
+            ax.axvline(month, color=colour, linewidth=1.4, marker="")
+    _shade_change(ax, change, len(time))
     words = {
         "true, unseen": "0.45",
         "estimated": COLOURS[0],
         "alarm": COLOURS[1],
         "UNSUITABLE": COLOURS[3],
     }
-    words_above(top, words, -40)  # as they stand on a phone beside long names of methods
-    top.set_ylabel("accuracy (%)")
-    for row, (hits, *_) in enumerate(reversed(raised.values())):
-        bottom.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
-    names = [METHODS[name] for name in reversed(raised)]
-    bottom.set_yticks(range(len(raised)), names, fontsize=9)
-    bottom.set_ylim(-0.6, len(raised) - 0.4)
-    bottom.set_xlabel("month of use")
+    head(ax, drop_in_words(good, hits, median), words)
+    ax.set(xlabel="month of use", ylabel="accuracy (%)")
     return figure
 
 
-def drop_in_words(good: Flags, raised: Flags, end: float) -> str:
-    """How long after the last suitable month an alarm and UNSUITABLE came."""
+def _shade_change(ax: Axes, change: int, months: int) -> None:
+    """Shade the months in which the model is no longer suitable."""
+    ax.set_xlim(0, months + 1)
+    if change < months:
+        ax.axvspan(change + 0.5, months + 0.5, color="0.93", linewidth=0, zorder=0)
+        place = {"xycoords": ("data", "axes fraction"), "va": "top", "fontsize": 8}
+        ax.annotate("no longer\nsuitable", (change + 1, 0.98), color="0.3", **place)
+
+
+def drop_in_words(good: Flags, raised: Flags, median: float) -> str:
+    """How long after the last suitable month an alarm comes: in the median, and in one draw."""
     change = int(np.max(np.flatnonzero(good), initial=-1)) + 1
     if change == len(good):
-        false = int(raised[good].sum())
-        return f"The model stays suitable: {_count(false, 'false alarm')}"
-    if end <= change:
-        return "The model is called UNSUITABLE too early"
+        return f"The model stays suitable.\nIn this draw {_false_alarms(raised)}"
+    if np.isinf(median):
+        said = "Labels of random rows: in most streams\nno alarm comes"
+    else:
+        said = (
+            f"Labels of random rows: in the median the alarm\ncomes {_count(median)} after the drop"
+        )
     hits = np.flatnonzero(raised[change:])
-    said = f"The alarm comes {_count(hits[0] + 1, 'month')}" if len(hits) else "No alarm comes"
-    if np.isfinite(end):
-        return f"{said} after the drop,\nthe verdict {_count(int(end) - change, 'month')} after it"
-    return f"{said} after the drop"
+    if raised[:change][good[:change]].any():
+        return f"{said}, here also before"
+    here = "in this draw"
+    return f"{said}, {here} {hits[0] + 1}" if len(hits) else f"{said}, {here} never"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'s' * int(number > 1)}"
+def plot_alarms(deployment: Deployment, draw: OneDraw) -> Figure:
+    """Draw the alarms of all methods in one draw, a row a method."""
+    good, change = deployment.change()
+    figure, ax = new_figure(height=2.6)
+    time, raised = np.arange(1, len(draw.months) + 1), draw.raised
+    for row, (hits, *_) in enumerate(reversed(raised.values())):
+        ax.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
+    ax.set_yticks(range(len(raised)), [METHODS[name] for name in reversed(raised)], fontsize=9)
+    ax.set_ylim(-0.6, len(raised) + 0.9)  # room for words
+    _shade_change(ax, change, len(time))
+    ax.set_xlabel("month of use")
+    false = sum(bool(hits[good].any()) for hits, *_ in raised.values())
+    head_rows(
+        figure,
+        f"In this draw {false} of {len(raised)} methods raise an alarm\nwhile the "
+        "model is suitable",
+    )
+    return figure
+
+
+def _false_alarms(raised: Flags) -> str:
+    number = int(raised.sum())
+    return f"{number or 'no'} false alarm{'s' * (number > 1)}"
+
+
+def _count(months: float) -> str:
+    return f"{months:g} month" + ("s" if months != 1 else "")

@@ -83,7 +83,10 @@ def draw_miscoverage(run: Run) -> Drawn:
     for learner, rows in reversed(list(table.groupby("learner", sort=False))):
         y, names = y - 1, [*names, _bold(learner)]
         for estimator, row in rows.set_index("estimator").iterrows():
-            y, names = y - 1, [*names, estimator]
+            y, names = (
+                y - 1,
+                [*names, f"weighting ({estimator})" if estimator == "IPW" else estimator],
+            )
             best = estimator == ESTIMATOR_TITLES["dr"]
             value, half = truth + row["bias"], row["width"] / 2
             color = COLOURS[0] if best else "0.45"
@@ -275,7 +278,7 @@ def draw_misses(run: Run) -> Drawn:
     )
 
 
-_TWO = "digits III: two models"
+_TWO = "digits, two models"
 _Counted = tuple[int, int]  # misses, of how many
 
 
@@ -299,12 +302,12 @@ def _ways_to_miss(run: Run) -> list[tuple[str, _Counted, _Counted | None]]:
     leaked = f"{'all' if part == 1 else f'{part:.0%} of'} test data leaked"
     rows: list[tuple[str, _Counted, _Counted | None]] = [
         (leaked, share(run.values["leak_missed"], leaks), None),
-        ("digits I: a threshold", drawn("I"), None),
+        ("digits, a threshold", drawn("I"), None),
         ("looking at all times", looks[0], None),
         (_TWO, drawn("III"), drawn("III", "missed, known")),
         ("edges that meet", *known),
         ("looking, by a sequence", looks[1], None),
-        ("digits II: two rules", drawn("II"), drawn("II", "missed, known")),
+        ("digits, two rules", drawn("II"), drawn("II", "missed, known")),
         ("nothing leaked", share(run.values["leak_none"], leaks), None),
     ]
     return sorted(rows, key=lambda row: -row[1][0] / row[1][1])
@@ -315,7 +318,7 @@ def misses_headline(leaked: str, after: _Counted, fitted: _Counted, known: _Coun
     missed, usual, told = (percent(count / of) for count, of in (after, fitted, known))
     return (
         f"{leaked[0].upper()}{leaked[1:]}: {missed} of intervals miss.\n"
-        f"Digits III: {usual}, or {told} with known propensities"
+        f"Two models: {usual}, or {told} with known propensities"
     )
 
 

@@ -34,6 +34,14 @@ _METHODS = {
     "SCTD, ties by SR": (COLOURS[1], ":"),
     "SN": (COLOURS[6], ""),
 }
+#: What first figures call the methods, whose short names only readers of P1 know.
+_IN_WORDS = {
+    "SR": "softmax response",
+    "SAT": "self-adaptive training",
+    "MCDO": "dropout",
+    "DE": "ensemble",
+    "SCTD": "training dynamics",
+}
 
 
 def epsilon_word(epsilon: float) -> str:
@@ -130,7 +138,7 @@ def draw_left(run: Run) -> Drawn:
     runs = of_each_data(run)
     tables = [_coverages(each) for each in runs.values()]
     budgets = sorted(run.parameters["epsilons"], reverse=True)
-    figure, axes = panels(len(runs), 1.7, sharey=True)
+    figure, axes = panels(len(runs), 1.9, sharey=True)
     for ax, (name, each), table in zip(axes, runs.items(), tables, strict=True):
         theirs = printed_coverages(each, budgets)
         if len(theirs):  # without privacy all are left
@@ -149,7 +157,7 @@ def draw_left(run: Run) -> Drawn:
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
     axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     words = _method_words(tables) | {"P1's ResNet-18": "0.5"}
-    head(axes[0], left_headline(tables[0], next(iter(runs))), words)
+    head(axes[0], left_headline(tables[0], next(iter(runs))), words, lines=2)
     return Drawn(
         figure,
         "One plot per data set: answers left, from all without privacy to the smallest budget, a "
@@ -173,7 +181,8 @@ def _look(method: str) -> dict[str, str]:
 def _method_words(tables: Iterable[pd.DataFrame]) -> dict[str, str]:
     """The methods of all tables, to their colors."""
     methods = set().union(*(table["method"] for table in tables))
-    return {method: color for method, (color, _) in _METHODS.items() if method in methods}
+    named = {_IN_WORDS.get(method, method): method for method in _METHODS if method in methods}
+    return {word: _METHODS[method][0] for word, method in named.items()}
 
 
 def _coverages(run: Run) -> pd.DataFrame:
@@ -214,8 +223,8 @@ def order_headline(table: pd.DataFrame) -> str:
     found = table[table["method"] == "SR"].set_index("epsilon")["relative"].sort_index()
     free, strict = found.iloc[-1], found.iloc[0]
     return (
-        f"SR's score goes from {percent(free)} of a random\n"
-        f"order's to {percent(strict)} at {epsilon_word(found.index[0])}"
+        f"Softmax response loses {percent(free)} of the order\n"
+        f"without privacy, {percent(strict)} at {epsilon_word(found.index[0])}"
     )
 
 
@@ -225,7 +234,7 @@ def draw_order(run: Run) -> Drawn:
     runs = of_each_data(run)
     tables = [recorded_order(each) for each in runs.values()]
     budgets = [math.inf, *sorted(run.parameters["epsilons"], reverse=True)]
-    figure, axes = panels(len(runs), 1.7, sharey=True)
+    figure, axes = panels(len(runs), 1.9, sharey=True)
     for ax, name, table in zip(axes, runs, tables, strict=True):
         for i, (method, rows) in enumerate(table.groupby("method", sort=False)):
             at = np.arange(len(budgets)) + 0.05 * (i - 2)
@@ -242,8 +251,9 @@ def draw_order(run: Run) -> Drawn:
     axes[0].set_ylim(0, 1.03)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
     axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
-    head(axes[0], order_headline(tables[0]), _method_words(tables))
-    seeds = ", ".join(f"{each.parameters['n_seeds']} on {name}" for name, each in runs.items())
+    head(axes[0], order_headline(tables[0]), _method_words(tables), lines=2)
+    seeds = {name: each.parameters["n_seeds"] for name, each in runs.items()}
+    of_each = ", ".join(f"{n} on {name}" for name, n in seeds.items())
     tried = by_seed.tried({name: each.parameters for name, each in runs.items()})
     return Drawn(
         figure,
@@ -251,7 +261,19 @@ def draw_order(run: Run) -> Drawn:
         "method; lines rise to the right where privacy costs order.",
         "Score as a part of a random order's at the same accuracy: 0% is a perfect order, 100% one "
         "that knows nothing. Bars are 95% intervals over training runs, at the mean accuracy "
-        f"(runs: {seeds}). {tried}",
+        f"(runs: {of_each}). {why_wide(seeds)}{tried}",
+    )
+
+
+def why_wide(seeds: Mapping[str, int]) -> str:
+    """Why intervals are wide on the data set with fewer training runs than all others."""
+    name, fewest = min(seeds.items(), key=lambda pair: pair[1])
+    if fewest < 2 or list(seeds.values()).count(fewest) > 1 or len(seeds) < 2:
+        return ""
+    reach = special.stdtrit(fewest - 1, 0.975)
+    return (
+        f"Those on {name} are wide because there are {fewest} runs only: such an interval reaches "
+        f"{reach:.1f} standard errors to either side. "
     )
 
 
@@ -403,10 +425,10 @@ def stopping_headline(table: pd.DataFrame) -> str:
 
 
 def needed_headline(table: pd.DataFrame, at_hand: int) -> str:
-    """How many comparisons with SR need more points than there are, in words."""
+    """How many comparisons with the softmax response need more points than there are, in words."""
     short = int((table["points"] > at_hand).sum())
-    said = f"{short} of {len(table)} comparisons with SR need"
-    return f"{said}\nmore than the {at_hand:,} points at hand"
+    said = f"{short} of {len(table)} comparisons with softmax response"
+    return f"{said}\nneed more than the {at_hand:,} points at hand"
 
 
 @draws("normalized_score", "needed")
@@ -426,7 +448,7 @@ def draw_needed(run: Run) -> Drawn:
     ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
     ax.set_ylabel("evaluation points needed")
     words = _method_words([table]) | {"gray: more than at hand": "0.5"}
-    head(ax, needed_headline(table, at_hand), words)
+    head(ax, needed_headline(table, at_hand), words, lines=2)
     return Drawn(
         figure,
         "Lines on a logarithmic axis: evaluation points needed to tell each method from SR.",

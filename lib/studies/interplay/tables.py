@@ -535,7 +535,7 @@ def needed_points(trained: Experiments) -> pd.DataFrame:
         points = [_needed(pair, typical) for pair in pairs]
         rows.append((method, epsilon, typical, error, float(np.median(points))))
     return pd.DataFrame(
-        rows, columns=["method", "epsilon", "difference", "standard error", "points"]
+        rows, columns=["method", "epsilon", "difference", "standard error of its score", "points"]
     )
 
 

@@ -141,7 +141,9 @@ def budget_rules(
 def p1_panel() -> pd.DataFrame:
     """P1's experiments: a row per data set, with privacy and without; gradients of one example.
 
-    14 training runs of 200 epochs for each of five seeds, at three private budgets and one without.
+    14 training runs of 200 epochs for each of five seeds, at three private budgets and one without:
+    one for SR and SCTD, one each for SAT, MCDO and deep gamblers (which P1 names in section 3.2 and
+    does not report), five each for the deep ensemble and SelectiveNet.
     """
     rows = [
         (size * 200, private, 14 * 5 * budgets)
