@@ -52,8 +52,8 @@
 # ## What to do
 #
 # - With many labels and many unlabeled rows, {py:obj}`~lib.suitability.prediction_powered_test`
-#   gains power if the estimates tell right from wrong. Its level is approximate, and a report
-#   doubts it with fewer than {value}`suitability_guarantee.few_errors` errors among the labels.
+#   gains power if the estimates tell right from wrong. Its level is approximate, and in doubt with
+#   fewer than {value}`suitability_guarantee.few_errors` errors among the labels.
 # - No statistic on rows that somebody hands in replaces drawing them.
 # - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
@@ -424,10 +424,9 @@ chapter.table(
 # %% [markdown]
 # On these data tests with few labels are right *less* often than the filter without any. They pay
 # in power; only the bound and the exact test gain a valid level for it. The plug-in's false
-# positive rate is far above the level with the fewest labels, and falls as they increase. With the
-# most it is right as often as the filter: these users are rarely at the boundary, where the
-# simulation puts them. (Here the labels are drawn from the very rows that count, so two tests are
-# those of a finite population: the exact one is hypergeometric.)
+# positive rate is far above the level with the fewest labels. With the most it is right as often as
+# the filter: these users are rarely at the boundary. (Labels are drawn from the very rows that
+# count, so the exact test is hypergeometric here.)
 #
 # ### No labels, no guarantee
 #
