@@ -423,10 +423,9 @@ chapter.table(
 
 # %% [markdown]
 # On these data tests with few labels are right *less* often than the filter without any. They pay
-# in power; only the bound and the exact test gain a valid level for it. The plug-in's false
-# positive rate is far above the level with the fewest labels. With the most it is right as often as
-# the filter: these users are rarely at the boundary. (Labels are drawn from the very rows that
-# count, so the exact test is hypergeometric here.)
+# in power; only the bound and the exact test gain a valid level for it (hypergeometric here: the
+# labels' rows are those that count). The plug-in's false positive rate is far above the level with
+# the fewest labels. With the most it is right as often as the filter.
 #
 # ### No labels, no guarantee
 #
