@@ -1,5 +1,5 @@
 # %% [markdown]
-# # The Bayesian audit: how private is it really?
+# # The Bayesian DP audit: how private is it really?
 #
 # An {term}`audit` attacks many models, trained with or without a certain record. How far can one
 # rely on the lower bound on the privacy loss $\epsilon$ that it gives?

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Canaries that audit private labels
+# # Label-DP canaries: ALIBI and PATE under attack
 #
 # If only the labels are private ({term}`label DP`), what do examples mislabeled on purpose,
 # {term}`canaries <canary>`, say about the promised privacy of a model trained on them?

@@ -283,8 +283,8 @@ else:
 # {value}`counterfactual.forest_dr:.3f`.
 #
 # The interval is built for the *population's* difference. With forests it misses that one in
-# {value}`counterfactual.forest_dr_population:.3f` of the repetitions: the estimates spread by
-# {value}`counterfactual.forest_dr_spread:.4f`, with a mean standard error of
+# {value}`counterfactual.forest_dr_population:.3f` of the repetitions. The estimates spread by
+# {value}`counterfactual.forest_dr_spread:.4f`. Their mean standard error is
 # {value}`counterfactual.forest_dr_error:.4f`. (Their bias is
 # {value}`counterfactual.forest_dr_bias:.4f`.) The sample's difference, which P4 uses, is the easier
 # target.

@@ -26,9 +26,9 @@
 # - *Holds.* With known propensities on digits, {value}`counterfactual_limits.digits_two_known:.0f`
 #   of {value}`counterfactual_limits.digits_draws` intervals miss the difference of two ways to
 #   abstain (II). Five percent are expected.
-# - *Holds.* Of those for two classifiers (III)
-#   {value}`counterfactual_limits.digits_three_known:.0f` miss. Fewer than 5% are expected, since
-#   the points are the same in all draws.
+# - *Holds.* Of the intervals for two classifiers (III) the number that miss is
+#   {value}`counterfactual_limits.digits_three_known:.0f`. Fewer than 5% are expected, since the
+#   points are the same in all draws.
 # - *Caution.* With fitted propensities and linear learners
 #   {value}`counterfactual_limits.digits_three` miss (III). How many do depends on scenario and
 #   learner: see [the table of draws](#real-images-with-the-truth-beside).

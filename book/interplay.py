@@ -1,5 +1,5 @@
 # %% [markdown]
-# # What privacy does to abstention
+# # DP-SC interplay: what privacy does to abstention
 #
 # A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
 # not remember any single patient, does it still know what it does not know?
@@ -183,8 +183,11 @@ chapter.values(
 # data. On CIFAR-10 and GTSRB a search begins with three rates and goes on while an end is best.
 # Where an end of all is (a star in the table of rates), a better one may lie beyond.
 #
-# **A bad rate.** On Fashion-MNIST, at the largest budget, plain training has one. The test points
-# prefer half of it, with which SR is as good as MCDO (the parameter file has numbers).
+# **A bad rate.** On Fashion-MNIST, at the largest budget, too few validation points chose one for
+# plain training. A run of these two methods with more of them chooses
+# {value}`interplay@standard.more_validation.rate_widest:g`. There SR scores
+# {value}`interplay@standard.more_validation.sr_widest:.4f`, and dropout
+# {value}`interplay@standard.more_validation.mcdo_widest:.4f`: no difference beyond chance.
 #
 # **Methods.** After its burn-in SAT meets each point five to thirteen times (P1's a hundred). So
 # about a quarter to three fifths of each label stays as given. SelectiveNet's gate is one linear

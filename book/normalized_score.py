@@ -499,9 +499,11 @@ chapter.drawn(figures.draw_order)
 # %% [markdown]
 # Two lines may be worse than their methods. {term}`SAT` moves its labels when it meets a point
 # after its burn-in: in P1 a hundred times, here a few times (the caption counts). And at the
-# largest budget on Fashion-MNIST the softmax response has a bad rate:
-# validation points chose the largest that was tried. Test points prefer half of it, with which it
-# is as good as {term}`MCDO`.
+# largest budget on Fashion-MNIST too few validation points chose the softmax response's rate. A
+# [run with more of them](interplay.py) chooses
+# {value}`interplay@standard.more_validation.rate_widest:g`. There it scores
+# {value}`interplay@standard.more_validation.sr_widest:.4f`, and {term}`MCDO`
+# {value}`interplay@standard.more_validation.mcdo_widest:.4f`: no difference beyond chance.
 #
 # ## How many points does it take?
 #

@@ -40,8 +40,8 @@
 #   {value}`suitability_guarantee.few` user samples the filter misses
 #   {value}`suitability_guarantee.missed_few:.0%`. With all samples it still misses
 #   {value}`suitability_guarantee.missed_all:.0%`.
-# - *Holds in part.* Multicalibration corrects groups of the source that are far off. On shifted
-#   data it leaves most of the error.
+# - *Holds in part.* Multicalibration corrects groups of the source that are far off, RxRx1's. It
+#   makes FMoW's, which are not, worse. On shifted data it leaves most of the error.
 #
 # ```{margin}
 # **New here:** tests that carry the error of labels or of the fit; cheats without a false label,
@@ -52,8 +52,8 @@
 # ## What to do
 #
 # - With many labels and many unlabeled rows, {py:obj}`~lib.suitability.prediction_powered_test`
-#   gains power. Its level is approximate, and it needs at least
-#   {value}`suitability_guarantee.few_errors` errors among the labels.
+#   gains power if the estimates tell right from wrong. Its level is approximate, and a report
+#   doubts it with fewer than {value}`suitability_guarantee.few_errors` errors among the labels.
 # - No statistic on rows that somebody hands in replaces drawing them.
 # - In use, watch for the end of suitability: [Suitability over time](beyond/suitability_time.py).
 
@@ -424,8 +424,10 @@ chapter.table(
 # %% [markdown]
 # On these data tests with few labels are right *less* often than the filter without any. They pay
 # in power; only the bound and the exact test gain a valid level for it. The plug-in's false
-# positive rate is large only with the fewest labels. With the most it is right as often as the
-# filter: these users are rarely at the boundary, where the simulation puts them.
+# positive rate is far above the level with the fewest labels, and falls as they increase. With the
+# most it is right as often as the filter: these users are rarely at the boundary, where the
+# simulation puts them. (Here the labels are drawn from the very rows that count, so two tests are
+# those of a finite population: the exact one is hypergeometric.)
 #
 # ### No labels, no guarantee
 #

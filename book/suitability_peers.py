@@ -4,9 +4,10 @@
 # Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
 # unsuitable data better than [the paper's filter](suitability.py)?
 #
-# **Answer.** Without labels none is right more often at the 5% level, but calibrated confidence
-# ({term}`CBPE`) ranks the cases better. So does a filter that uses the test data's labels: its area
-# under the ROC curve (AUC) is {value}`suitability_peers.shuffles_median:.3f`.
+# **Answer.** Without labels none is right more often by the same test at the 5% level. Calibrated
+# confidence ({term}`CBPE`) ranks the cases better on average, but not for each model. A filter that
+# uses the test data's labels ranks best: its area under the ROC curve (AUC) is
+# {value}`suitability_peers.shuffles_median:.3f`.
 #
 # **Do this.**
 # - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
@@ -31,18 +32,17 @@
 #
 # - *Holds at one level.* At 5% the paper's filter has the most right decisions,
 #   {value}`suitability_peers.filter_peer_accuracy:.1%`. The best of the others has
-#   {value}`suitability_peers.peer_accuracy:.1%`.
+#   {value}`suitability_peers.peer_accuracy:.1%`. Without a test CBPE is about as often right.
 # - *Caution.* It has the most false positives, too: {value}`suitability_peers.filter_peer_fpr:.3f`
 #   against {value}`suitability_peers.peer_fpr:.3f`. At a level where it has as few, the lead is
 #   small.
 # - *Caution.* It does not rank the cases best. Its ROC AUC is
 #   {value}`suitability_peers.filter_peer_area:.3f`. That of {value}`suitability_peers.best_peer` is
-#   {value}`suitability_peers.best_peer_area:.3f`.
+#   {value}`suitability_peers.best_peer_area:.3f`, a lead within the spread of the three models.
 # - *Available.* The stronger filter needs nothing more from the user.
 # - *Does not hold.* Even with all labels of the test data, estimates for user data are off by
-#   {value}`suitability_peers.z_mean:+.1f` standard errors on average, where a calibrated estimator
-#   has
-#   0. False positives are rare because drops are large.
+#   {value}`suitability_peers.z_mean:+.1f` standard errors on average. A calibrated estimator would
+#   be off by 0 on average. False positives are rare because drops are large.
 #
 # ```{margin}
 # **New here:** other methods by the same test, and filters that use the labels of the
@@ -305,11 +305,10 @@ chapter.settle(
 
 # %% [markdown]
 # With Platt's method logistic regression predicts correctness right in
-# {value}`suitability_peers.logistic_accuracy:.1%` of the cases. The best of the seven,
-# {value}`suitability_peers.best_estimator`, reaches
-# {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score is
+# {value}`suitability_peers.logistic_accuracy:.1%` of the cases. The largest such fraction of the
+# seven is {value}`suitability_peers.best_estimator_accuracy:.1%`. The smallest Brier score is
 # {value}`suitability_peers.best_brier:.4f`; that of logistic regression is
-# {value}`suitability_peers.logistic_brier:.4f`.
+# {value}`suitability_peers.logistic_brier:.4f`. This is one split.
 #
 # ### A signal of your own
 #

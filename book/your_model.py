@@ -70,14 +70,16 @@ else:
 # %% [markdown]
 # ## What the file may hold
 #
-# Most files can stay as they are: CSV, TSV, JSON lines, Parquet, Feather, NPZ or NPY, and from
-# Python `lib.report.report(frame)`. Columns are found by their names and by what they hold.
+# Most files can stay as they are: CSV, TSV, JSON, Parquet, Feather, NPZ or NPY, and from Python
+# `lib.report.report(frame)`. Columns are found by their names and by what they hold.
 #
 # - *Outputs*: a column per class, such as `p_cat` and `p_dog`: probabilities, their logarithms,
 #   logits, percentages or votes. Or one probability or logit, of the second class. Or a prediction,
-#   with or without its confidence. Several models may stand side by side.
-# - *Labels*: words, numbers from 0 or 1, or one-hot. Where a label is unknown, or no answer was
-#   given, the cell is empty, -1, or a word such as `unlabeled` or `abstain`.
+#   with or without its confidence. Or a row per class, with an `id` of the example. Several models
+#   may stand side by side.
+# - *Labels*: words, numbers from 0 or 1, or one-hot, under any name if the prediction's is
+#   `predicted_` and that name. Where a label is unknown, or no answer was given, the cell is empty,
+#   -1, or a word such as `unlabeled` or `abstain`.
 # - *Part*: a column `split` or `part` says `val`, `test` or `production`; without one all rows are
 #   test data.
 # - *Membership*: a column such as `is_member`, and a score or a loss.
@@ -167,7 +169,7 @@ if out:
     chapter.note(f"Files written to {Path(out).resolve()}: {len(files)}.")
 
 # %% [markdown]
-# It allows {value}`your_model.done` of {value}`your_model.analyses` analyses, which answer
+# It allows {value}`your_model.done` of {value}`your_model.analyses` analyses. They answer
 # {value}`your_model.questions` questions.
 #
 # ## What to do

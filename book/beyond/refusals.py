@@ -21,13 +21,13 @@
 #
 # ## What holds, and what does not
 #
-# - *Wrong if you look more than once.* Fixed-time intervals promise to miss in 5%. They missed at
-#   some time in up to {value}`refusals.fixed_worst:.0%` of the streams.
+# - *Wrong if you look more than once.* Fixed-time intervals promise to miss in 5%. Even with known
+#   propensities they missed at some time in up to {value}`refusals.fixed_worst:.0%` of the streams.
 # - *Holds.* The exact sequence missed {value}`refusals.when_missed`, even with few points and rare
 #   answers. It needs no model to be right.
 # - *Caution.* The asymptotic sequence missed in up to {value}`refusals.asymptotic_worst:.1%` of the
 #   streams where points are few or answers rare. With fitted propensities and rare answers it
-#   missed in a quarter (table). It promises nothing for any given number of points.
+#   missed more often still (table). It promises nothing for any given number of points.
 # - *The price.* By the exact sequence half of the first streams have excluded 0
 #   {value}`refusals.when_half_exact`. By the asymptotic one they have
 #   {value}`refusals.when_half_asymptotic`.

@@ -409,7 +409,7 @@ chapter.table(
 )
 
 # %% [markdown]
-# A small drop takes thousands of observations, and more with labels, which vary more.
+# A small drop takes hundreds of estimates, or thousands of labels, which vary more.
 #
 # ## What is no alarm
 #
@@ -432,7 +432,7 @@ chapter.values(newest_fdr=windows["fdr"].iloc[0], longest_fdr=windows["fdr"].ilo
 
 # %% [markdown]
 # The procedure controls the false discovery rate of one family that is judged once. Repeated with
-# each batch it does not keep that rate. Where nine of ten batches are unsuitable, the rate is
+# each batch it does not keep that rate. Where nine of ten batches are at the margin, the rate is
 # {value}`suitability_time.longest_fdr:.2f` with all batches in the window, and
 # {value}`suitability_time.newest_fdr:.2f` with only the newest. And a test that has once accepted
 # is no alarm: an e-process ({py:obj}`lib.suitability.EProcess`) that said SUITABLE still says so

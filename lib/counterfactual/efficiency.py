@@ -68,8 +68,8 @@ def efficiency_bound(
 
     References
     ----------
-    P4, Theorem 3.2; Hahn, On the role of the propensity score in efficient semiparametric
-    estimation of average treatment effects, 1998.
+    P4, theorem on estimating the score; Hahn, On the role of the propensity score in efficient
+    semiparametric estimation of average treatment effects, 1998.
 
     Examples
     --------

@@ -156,8 +156,8 @@ def counterfactual_score(
 
     References
     ----------
-    P4, section 3.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3, for
-    the median over splits.
+    P4, estimation.  Chernozhukov et al., Double/debiased machine learning, 2018, Definition 3.3,
+    for the median over splits.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def counterfactual_difference(
 
     References
     ----------
-    P4, section 3: influence values of the difference are differences of influence values.
+    P4, theorem on the difference: its influence values are differences of influence values.
 
     Examples
     --------
@@ -364,7 +364,7 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
 
     References
     ----------
-    P4, section 3.3.
+    P4, estimation: the doubly robust approach.
 
     Examples
     --------
@@ -382,7 +382,7 @@ def influence_values(nuisances: Nuisances, estimator: str = "dr", clip: float = 
         return s.copy()
     if estimator == "plug-in":
         return outcome.copy()
-    # P4, section 3.3: pi(x) is the probability to abstain, kept below 1 - epsilon, so that no
+    # P4, problem setup: pi(x) is the probability to abstain, kept below 1 - epsilon, so that no
     # weight exceeds 1 / epsilon.
     answers = 1.0 - np.minimum(propensity, 1.0 - clip)
     if (answers[~r] <= 0).any():

@@ -270,7 +270,7 @@ class SuperLearnerClassifier(ClassifierMixin, _Stack):
 
     References
     ----------
-    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, experiment 1.
 
     Examples
     --------
@@ -326,7 +326,7 @@ class SuperLearnerRegressor(RegressorMixin, _Stack):
 
     References
     ----------
-    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, section 4.
+    van der Laan, Polley and Hubbard, Super Learner, 2007.  P4, experiment 1.
 
     Examples
     --------

@@ -209,7 +209,7 @@ class Lines:
 
     def give_back(self, taken: list[str]) -> None:
         """Lines that are to be read again."""
-        self._back = taken[::-1]
+        self._back += taken[::-1]
         self.aside -= len(taken)
 
 
@@ -341,7 +341,8 @@ def _checked_head(
     if dtype.kind not in ("fiubU" if words is None or name in words else "fiub"):
         raise _NotPlainError(
             f"{path}: array {name!r} must be real numbers, got {short(dtype)}",
-            f"neither numbers nor words: {short(dtype)}",
+            f"neither numbers nor words: {short(dtype)}"
+            + f": save {name}.astype(str)" * (dtype.kind == "S"),
         )
     # A shape that the bytes do not fill would take its memory all the same.
     if min(shape, default=1) < 1:

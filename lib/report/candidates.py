@@ -11,6 +11,7 @@ from lib.report import outputs
 from lib.report.mapped import refuse
 from lib.report.naming import Family, families, is_spread, role_of
 from lib.report.numbers import NO_CONFIDENCE, Numbers, predictions, union
+from lib.report.other_tasks import refuse_confusion
 from lib.report.outputs import Candidate, Labels
 from lib.report.tables import Column, ReadingError
 
@@ -173,11 +174,18 @@ class Candidates:
         found = self.given_matrix() or self.named_matrices() or self.left_matrix()
         if not found:
             return []
+        if any(one[0].of_labels for one in found) and not all(one[0].of_labels for one in found):
+            other = next(one[0] for one in found if one[0].of_labels)
+            told = "are no labels: one must be 1, and the others 0, in each row"
+            self.mapper.says.append(f"{other.shown} {told}")
+            found = [one for one in found if not one[0].of_labels]
         found.sort(key=lambda one: (not self.fits([*one[0].columns]), one[0].vague))
         family, matrix, kind = found[0]
         keys = [*family.columns]
         found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
         options = self.labels(keys)
+        if not {*_KINDS} & {*self.mapped}:
+            refuse_confusion(self.table.source, self.label, matrix)
         if not options:
             self.mismatch(keys, family.shown)
         self.mapper.used.update(n for one, *_ in found for n in one.columns.values())

@@ -15,12 +15,12 @@ from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
 from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
-from lib.report.naming import Family, counted, families, part_of, plain, role_of
-from lib.report.other_tasks import refuse_other_tasks
+from lib.report.naming import Family, counted, families, paired, part_of, plain, role_of
+from lib.report.other_tasks import refuse_other_tasks, refuse_totals
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
-from lib.report.top import surest
+from lib.report.top import named, surest, wide
 
 Array = npt.NDArray[Any]
 
@@ -29,8 +29,6 @@ _SPLITS = ("train", "val", "test", "production")
 _NAME_THEM = (
     "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
 )
-#: What columns of one-hot labels begin with.
-_ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def read_table(table: Table, mapped: Mapping[str, str] | None = None) -> Reading
     ReadingError
         If columns are missing, or two readings are possible and neither is sure.
     """
-    return _Mapper(table if mapped else surest(table), dict(mapped or {})).read()
+    return _Mapper(table if mapped else wide(surest(named(table))), dict(mapped or {})).read()
 
 
 class _Mapper:
@@ -71,6 +69,19 @@ class _Mapper:
         self.by_role: dict[str, list[str]] = {}
         for name in table.columns:
             self.by_role.setdefault(role_of(name), []).append(name)
+        if not mapped and not {"label", "label?", "label??"} & {*self.by_role}:
+            self.read_pair()
+
+    def read_pair(self) -> None:
+        """Give columns such as species and predicted_species their roles."""
+        pair = paired(self.table.columns) or ()
+        numbers = [(self.table.columns[name].numbers % 1 > 0).any() for name in pair]
+        if not pair or numbers == [True, False]:  # such as a model's scores, and its answers
+            return
+        for name, role in zip(pair, ("label", "prediction"), strict=True):
+            self.by_role[role_of(name)].remove(name)
+            self.by_role.setdefault(role, []).insert(0, name)
+        self.says.append(f"{pair[0]!r} is taken for what is true, since there is {pair[1]!r}")
 
     # --- columns by their role --------------------------------------------------------------------
 
@@ -125,6 +136,7 @@ class _Mapper:
         chosen = choose(self.table.source, candidates, kept)
         self.says += chosen.says
         self.without_answer(chosen, inferred)
+        self.hold_against(chosen)
         arrays, classes = self.arrays(chosen), chosen.classes
         del candidates, chosen  # each holds as much as the file
         arrays |= self.read_others(arrays)
@@ -266,8 +278,7 @@ class _Mapper:
         for family in families(self.table.columns):
             truth = family.after in ("outcome", "actual", "true", "truth", "onehot", "one_hot",
                                      "label", "target", "gt", "result", "observed")  # fmt: skip
-            before = family.before.split("_")[-1] in _ONE_HOT
-            if "label" not in self.mapped and (truth or before):
+            if "label" not in self.mapped and (truth or family.of_labels):
                 found = self.hot(family)
                 if found is not None:
                     return None, found
@@ -316,9 +327,14 @@ class _Mapper:
 
     def leave_unsaid(self, label: Column | None, kept: Array) -> tuple[Column | None, str]:
         """Empty cells that say nothing: the label, and the column whose gaps are abstentions."""
+        refuse_totals(self.table)
         answers = self.answer_columns(label)
         if label is not None:
-            refuse_other_tasks(self.table.source, label, answers)
+            for place, column in enumerate(answers):
+                answers[place], said = unsaid.in_words_of(label, column)
+                self.table.columns[column.name] = answers[place]
+                self.says += said
+            refuse_other_tasks(self.table, label, answers)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
                     f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
@@ -351,7 +367,8 @@ class _Mapper:
             role = role_of(name).rstrip("?")
             if name in self.used or column.text or role in ("part", "group", "cluster", "correct"):
                 continue
-            if role == "prediction" or (not column.numeric and names & {*column.values()[1]}):
+            named = role == "prediction" or name in self.by_role.get("prediction", ())
+            if named or (not column.numeric and names & {*column.values()[1]}):
                 found.append(column)
         return found
 
@@ -374,10 +391,30 @@ class _Mapper:
                 "taken as abstentions"
             )
 
+    def hold_against(self, chosen: Candidate) -> None:
+        """Say where a column of which answers were right has it that others were."""
+        if chosen.answers is None or (column := self.column("correct")) is None:
+            return
+        self.used.discard(column.name)
+        places, names = column.values()
+        known = (
+            (self.parts == "test") & (chosen.labels >= 0) & (chosen.answers >= 0) & (places >= 0)
+        )
+        if not known.any() or not all(map(outputs.is_flag, names)):
+            return
+        right = np.array([outputs.FLAGS[outputs.same(name)] for name in names])[places]
+        own = chosen.answers == chosen.labels
+        if off := int((right != own)[known].sum()):
+            self.says.append(
+                f"{column.name!r} says otherwise in {off:,} of {counted(int(known.sum()), 'row')}: "
+                f"by it the accuracy is {right[known].mean():.3f}, by label and answer "
+                f"{own[known].mean():.3f}; --map {shlex.quote(f'correct={column.name}')} takes it"
+            )
+
     def ask_which(self, column: Column) -> None:
         """Raise an error if another column may as well be the label: one may be a prediction."""
         role = role_of(column.name)
-        if role == "label":
+        if column.name in self.by_role.get("label", ()):
             return
         places, names = column.values()
         for other in self.by_role.get(role, ()):
@@ -398,6 +435,7 @@ class _Mapper:
                         f"--map {shlex.quote(f'label={n}')} if {n!r} is the truth."
                         for n in (column.name, other)
                     ),
+                    "If a row is of one class, frame.pivot makes a column of each class.",
                 )
 
     def hot(self, family: Family) -> tuple[Family, Array, str] | None:

@@ -18,7 +18,8 @@ _TRAINED = {
 }  # fmt: skip
 _CANARIES = {"included", "is_included", "inserted", "is_inserted"}  # beside a score alone
 _MEMBERS = {"member": True, "members": True, "in": True, "nonmember": False, "nonmembers": False,
-            "non_member": False, "non_members": False, "out": False}  # fmt: skip
+            "non_member": False, "non_members": False, "out": False,
+            "canary": True, "reference": False}  # fmt: skip
 _OF_LOSSES = {"train": True, "test": False}  # of losses alone: a classifier has no use for them
 #: Names of scores that can be nothing else, of such as may be, and of what is small for a member.
 _SCORES = {

@@ -34,19 +34,20 @@ _NAMES = {
         "actual_class actual_label label_true class_true reference references correct_label "
         "correct_answer correct_class expected observed annotation annotated y_test y_val "
         "target_label real_label label_gt gt_label ground_truth_label obs expected_label "
-        "expected_class expected_answer human_label manual_label annotator_label gold_class "
-        "true_category true_outcome actual_outcome"
+        "expected_class expected_answer expected_output ideal reference_answer reference_output "
+        "human_label manual_label annotator_label gold_class true_category true_outcome "
+        "actual_outcome"
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "
-        "label_id label_ids class_id label_idx class_idx target_id answerkey answer_key"
+        "label_id label_ids class_id label_idx class_idx target_id answerkey answer_key solution"
     ),
     "prediction": (
         "y_pred ypred pred preds prediction predictions predicted predicted_label predicted_labels "
         "predicted_class pred_label pred_labels pred_class pred_cls predclass predlabel y_hat yhat "
         "y_predicted model_prediction predict argmax predicted_answer model_answer pred_answer "
         "model_output guess top1 top_1 top1_label label_pred class_pred prediction_label "
-        "prediction_class predicted_category predicted_id pred_id"
+        "prediction_class predicted_category predicted_id pred_id actual_output"
     ),
     "prediction?": "output outputs response responses decision answer system hypothesis",
     "confidence": (
@@ -147,7 +148,10 @@ _TRUTH = re.compile(
 )
 
 
+_PAIR = re.compile("(?:y_)?pred(?:icted|iction)?_(.+)|(.+)_(?:pred|predicted|prediction|hat)")
 _OF_NAMES = re.compile("(class|label|target|category)(es|s)?(_names?)?|categories|(class_)?names")
+#: What columns of one-hot labels begin with.
+ONE_HOT = ("label", "labels", "target", "targets", "y", "true", "truth", "gt", "gold", "onehot")
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,11 @@ class Family:
     def vague(self) -> bool:
         """Whether no word in the names says that these are outputs of a model."""
         return self.after == "any"
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether the names begin as those of one-hot labels do."""
+        return self.before.split("_")[-1] in ONE_HOT
 
     @property
     def shown(self) -> str:
@@ -197,7 +206,7 @@ def counted(n: int, word: str) -> str:
 @lru_cache(maxsize=1 << 15)
 def role_of(name: str) -> str:
     """The role that a name says, with ``?`` where it is not sure, ``??`` by a part; else empty."""
-    word = plain(name)
+    word = plain(name).removesuffix("_percent").removesuffix("_pct")
     if word in ROLES:
         return ROLES[word]
     if is_spread(name):
@@ -211,6 +220,23 @@ def role_of(name: str) -> str:
             said = role == "label" and bool(_SAID & set(word.split("_")))
             return f"{'prediction' if said else role}??"
     return ""
+
+
+def paired(names: Iterable[str]) -> tuple[str, str] | None:
+    """What is true and what was predicted, where one pair alone is called so by no other word.
+
+    Such as ``species`` and ``predicted_species``.
+    """
+    by_word = {plain(name): name for name in names}
+    found = [
+        (by_word[base], name)
+        for word, name in by_word.items()
+        if role_of(name) in ("", "prediction??")
+        and (match := _PAIR.fullmatch(word))
+        and (base := match[1] or match[2]) in by_word
+        and role_of(by_word[base]).rstrip("?") in ("", "group")
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def is_spread(name: str) -> bool:

@@ -14,9 +14,11 @@ _DEEPEST = 4  # levels of JSON that become columns
 _LIST_KEPT = 1024  # values of one list in JSON
 _CELL = 100_000  # characters of a cell that is looked into
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")  # how arrays in cells of a table are printed
-_WRAPPED = re.compile(r"(?:np\.|numpy\.|torch\.)?(?:array|tensor)\((\[.*?\])[^\]]*\)", re.DOTALL)
+_WRAPPED = re.compile(
+    r"(?:np\.|numpy\.|torch\.)?(?:array|tensor|DenseVector)\((\[.*?\])[^\]]*\)", re.DOTALL
+)
 _SCALAR = re.compile(r"(?:np|numpy)\.\w+\(([^()]*)\)")  # np.float64(0.1), as NumPy 2 prints it
-_BEGINS = ("[", "(", "array(", "tensor(", "np.array(", "numpy.array(")
+_BEGINS = ("[", "(", "array(", "tensor(", "DenseVector(", "np.array(", "numpy.array(")
 #: Lists of classes and of their scores, side by side.
 _PARALLEL = (
     ("labels", "displayNames", "classes", "class_names"),

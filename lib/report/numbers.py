@@ -66,6 +66,9 @@ class Numbers:
         else:
             confidence = self.of_predicted(column, kind, prediction)
             found = self.by_prediction(of_second, confidence, prediction)
+            if self.parent.guessed and found == confidence:  # which has no such label
+                self.mapper.used.discard(self.parent.label.name)
+                self.parent.label, self.parent.guessed = None, False
             if not (sure or of_second or kind == "logit") and self.too_low(confidence, column):
                 found = []
         if not found:

@@ -11,7 +11,7 @@ import numpy as np
 
 from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
 from lib.data.untrusted import short
-from lib.report.naming import is_of_names, role_of
+from lib.report.naming import is_of_names, part_of, role_of
 from lib.report.nested import TOP, flatten
 from lib.report.packed import open_text
 from lib.report.tables import MOST_COLUMNS, Builder, Table
@@ -88,6 +88,10 @@ def _rows(found: Any, depth: int = 0) -> list[Any]:
         return found
     if not isinstance(found, dict):
         return []
+    if len(found) > 1 and all(map(part_of, found)) and depth == 0:
+        parts = {part: _rows(rows, 1) for part, rows in found.items()}
+        if all(rows and all(isinstance(row, dict) for row in rows) for rows in parts.values()):
+            return [{"part": part, **row} for part, rows in parts.items() for row in rows]
     names, data = found.get("columns"), found.get("data")
     if (
         isinstance(names, list)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -278,6 +279,7 @@ def same(name: str) -> str:
     """A name of a class as it is compared: case, signs and a leading ``class`` do not count."""
     if _INTEGER.fullmatch(name.strip()):
         return str(int(name))
+    name = unicodedata.normalize("NFC", name)  # an accent may be a letter of its own
     name = re.sub(r"\+", " plus ", re.sub(r"-(?!\w)", " minus ", name))  # HER2+ and HER2- differ
     name = _SIGN.sub(lambda found: f" x{ord(found[0]):x} ", name)  # C and C#, >50K and <50K too
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()

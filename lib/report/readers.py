@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from lib.report.objects import read_json, read_lines
 from lib.report.packed import PACKED, inner_suffix, open_text
 from lib.report.predictions import FORMAT, NAMES
 from lib.report.tables import Table, from_arrays, from_rows
+from lib.report.top import with_label
 from lib.report.trials import TRIAL, read_trial
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -61,6 +63,7 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
         line, header = next(records, (0, None))
         if header is None:
             raise ValueError(f"{path}: must have a header and rows, got an empty file")
+        raw = header[:]
         header[0] = header[0].removeprefix("#").strip()
         if "part" not in header and set(TRIAL) & {" ".join(n.split()) for n in header}:
             once(path, [" ".join(name.split()) for name in header])
@@ -71,6 +74,8 @@ def _read_csv(path: Path) -> Table | dict[str, Any]:
             notes.append("there is no header: columns are called column 1, column 2, ...")
             records = _first((line, header), records)
             header = [f"column {j}" for j in range(1, len(header) + 1)]
+        else:
+            records = _once_each(records, raw, notes)
         header = [name or f"(column {j} without a name)" for j, name in enumerate(header, 1)]
         once(path, header)
         kept = [name for name in header if role_of(name) == "cluster"]
@@ -93,13 +98,20 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
     line = taken[0].strip("\r\n")
     if line.startswith("sep=") and line[4:] in _SEPARATORS:
         return line[4:]
+    if len(_cells(line)) == 1:
+        while (second := lines.take(1, MOST_LINE)) and not _cells(second[0]):
+            pass  # blank
+        if sum(map(bool, map(role_of, _cells("".join(second))))) > 1:
+            notes.append(f"not read: a line above the header, {short(repr(taken.pop().strip()))}")
+            line = second[0].strip("\r\n")
+        taken += second
     counts = {s: line.count(s) for s in _SEPARATORS}
     if comments and sum(counts.values()) and counts == {s: comments[-1].count(s) for s in counts}:
         taken.insert(0, comments.pop())  # the header itself
     lines.give_back(taken)
     if comments:
         notes.append(f"{counted(len(comments), 'line')} before the header, of comments, not read")
-    if inner_suffix(path) in _TABS:
+    if inner_suffix(path) in _TABS and (counts["\t"] or not any(counts.values())):
         return "\t"
     if not any(counts.values()) and len(line.split()) > 1:
         raise ValueError(
@@ -109,12 +121,30 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
     return "," if counts[","] else max(counts, key=counts.__getitem__)
 
 
+def _cells(line: str) -> list[str]:
+    """Cells of a line that hold anything, whatever separates them."""
+    return [cell for each in re.split(r"[,;\t|]", line) if (cell := each.strip(' "\r\n'))]
+
+
 def _headless(header: list[str]) -> bool:
     """Whether a first row is of numbers, which are no names of columns."""
     numbers = [number_in(cell) for cell in header]
     if len(header) < 2 or any(math.isnan(n) for n in numbers):
         return False
     return len(set(numbers)) < len(numbers) or any(n != int(n) for n in numbers if abs(n) < 1e9)
+
+
+def _once_each(
+    records: Iterator[tuple[int, list[str]]], header: list[str], notes: list[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows that do not repeat the header, as joined files do, nor draw a line beneath it."""
+    told = False
+    for line, cells in records:
+        if cells == header:
+            notes += [f"rows that repeat the header, such as row {line}, are not read"] * (not told)
+            told = True
+        elif not (line == 2 and {*"".join(cells)} <= {*"-:"}):  # of a table in Markdown
+            yield line, cells
 
 
 def _first(row: tuple[int, list[str]], rows: Iterator) -> Iterator:
@@ -203,7 +233,7 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
             part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
         elif len(words) > 1 and part_of(words[0], pair):
             part, rest = part_of(words[0], pair), "_".join(words[1:])
-        elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("y",):
+        elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("x", "y"):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
         parts.setdefault(part, {})[rest] = np.squeeze(values) if values.ndim > 1 else values
     tables = {part: _same_rows(source, each, notes) for part, each in parts.items()}
@@ -270,7 +300,7 @@ def _read_npy(path: Path) -> Table:
             f"{path}: an array alone must be (rows, classes), got shape {values.shape}; several go "
             "into one file: numpy.savez('my.npz', probabilities=p, labels=y)"
         )
-    if found := _with_label(values):
+    if found := with_label(values):
         return from_arrays(str(path), *found)
     if (
         values.shape[1] == 2
@@ -289,21 +319,6 @@ def _read_npy(path: Path) -> Table:
             "numpy.savez('my.npz', probabilities=p, labels=y)"
         ],
     )
-
-
-def _with_label(values: np.ndarray) -> tuple[dict[str, Any], list[str]] | None:
-    """Arrays and a note, if the last or the first column alone is of whole numbers, as of classes.
-
-    Of two columns the other is the probability of the second class, or what else tells it.
-    """
-    whole, k = (values == np.floor(values)).all(axis=0), values.shape[1] - 1
-    for place, name in ((k, "last"), (0, "first")):
-        label, rest = values[:, place], np.delete(values, place, axis=1)
-        if whole[place] and not whole.all() and label.min() >= 0 and 0 < label.max() < max(k, 2):
-            said = f"the {name} of {k + 1} columns holds whole numbers below {max(k, 2)}: it is "
-            what = rest if k > 1 else rest[:, 0]
-            return {"logit" if k > 1 else "score": what, "label": label}, [f"{said}the label"]
-    return None
 
 
 # --- pyarrow --------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ class Builder:
             return
         value = number_in(cell)
         if value != value and cell.endswith("%"):
-            value = number_in(cell[:-1].strip()) / 100
+            value = number_in(cell[:-1].strip().replace(",", ".")) / 100
             self._percent |= value == value
         if value != value and (found := _THOUSANDS.fullmatch(cell)):
             if found[1] is None and cell.count(",") == 1:
@@ -321,6 +321,7 @@ def from_rows(
                 more = (
                     ": if the first is the row's name, the header needs a name for it, such as id"
                 )
+                more = ": rows end in a separator, the header does not" if not cells[-1] else more
             raise ValueError(
                 f"{source}: row {line} must have {len(header)} cell{'s' * (len(header) != 1)}, as "
                 f"the header has, got {len(cells)}{more}"

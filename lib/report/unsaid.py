@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lib.report.naming import counted, plain
-from lib.report.outputs import same
-from lib.report.tables import Column
+from lib.report.outputs import FLAGS, is_flag, same
+from lib.report.tables import Builder, Column
 
 _ANY = {"none", "null", "unknown", "undefined", "missing", "?", "-", "--", "."}
 #: Words for a label that is not known, and for an answer that was not given, as `plain` has them.
@@ -92,6 +92,19 @@ def never_true(answer: Column, label: Column, rows: npt.NDArray[np.bool_]) -> li
         f"{answer.name!r}: {told(answer, odd, rows)} is never true, and counts as wrong; empty "
         "such cells if it is no answer"
     ]
+
+
+def in_words_of(label: Column, answer: Column) -> tuple[Column, list[str]]:
+    """Answers of yes or no in the words of the label, such as 1 and 0 beside True and False."""
+    places, own = answer.values()
+    words = {FLAGS.get(same(name)): name for name in label.values()[1]}
+    alike = {*map(same, own)} & {*map(same, words.values())}
+    if alike or {*words} != {True, False} or not all(map(is_flag, own)):
+        return answer, []
+    cells, found = [words[FLAGS[same(name)]] for name in own], Builder(answer.name)
+    found.add([*np.array([*cells, ""])[places]])
+    told = ", ".join(f"{a!r} as {b!r}" for a, b in zip(own, cells, strict=True))
+    return found.column(), [f"{answer.name!r} is read in the words of {label.name!r}: {told}"]
 
 
 def emptied(column: Column, names: Iterable[str]) -> Column:

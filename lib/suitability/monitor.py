@@ -132,7 +132,7 @@ class Monitor:
     20,000 unchanged rows at a run length of 100,000.
 
     Estimates may fall though the accuracy has not, and stay though it has: what they say rests on
-    the estimator.  Labels rest on nothing.  They may come late and for a part of the data only, as
+    the estimator.  Labels need none.  They may come late and for a part of the data only, as
     long as which become known, and when, does not depend on whether they are right.
 
     References

@@ -180,7 +180,8 @@ class SequentialDecision:
 class SequentialDesign:
     """Pocock's or O'Brien and Fleming's design with exact constants; no stopping for futility.
 
-    Its level rests on rows that are independent, before a look and between looks.
+    Its level rests on rows that are independent, before a look and between looks, and on statistics
+    that are close to normal: means of many rows.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from lib.book.claims import (
     CANNOT,
@@ -127,3 +128,18 @@ def test_where_the_rare_class_turns_around_is_what_the_page_says(run, words, lar
     table = pd.read_csv(io.StringIO(records("interplay")[run]["tables"]["imbalance"]["csv"]))
     turned = table[(table["epsilon"] < 10) & (table["right first"] < 0.45)]
     assert turned.groupby("epsilon")["p0"].max().tolist() == largest
+
+
+@pytest.mark.parametrize("page", ["interplay", "normalized_score"])
+def test_where_a_rate_was_bad_a_better_one_leaves_no_difference_beyond_chance(page):
+    """By Welch's test of the runs' means and spreads, which the record's table has."""
+    assert "no difference beyond chance" in " ".join((BOOK / f"{page}.py").read_text().split("# "))
+    run = records("interplay")["standard.more_validation"]
+    table = pd.read_csv(io.StringIO(run["tables"]["summary"]["csv"]))
+    rows = table[table["epsilon"] == max(run["parameters"]["epsilons"])].set_index("method")
+    runs = [(*rows.loc[m, ["score", "score sd"]], run["parameters"]["n_seeds"]) for m in PAIR]
+    assert stats.ttest_ind_from_stats(*runs[0], *runs[1], equal_var=False).pvalue > 0.05
+    assert run["values"]["rate_widest"] < max(run["parameters"]["rates"])
+
+
+PAIR = "SR", "MCDO"

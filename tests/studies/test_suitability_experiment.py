@@ -228,6 +228,14 @@ def test_the_authors_shuffle_once_for_each_number_of_folds():
         stream.shuffle(order)
     assert np.concatenate(last.partition).tolist() == order[:30].tolist()
     assert last.label == "c"
+    # That of January 2025 goes on with the next model where it ended with the one before.
+    second = authors_tasks(study, "ID", folds=(5,), models=1)
+    stream = np.random.RandomState(32)
+    for left in (29, 30, 29, 30):
+        order = np.arange(left)
+        stream.shuffle(order)
+    assert [task.label for task in second] == ["a", "b"]
+    assert np.concatenate(second[-1].partition).tolist() == order.tolist()
     # With 15 folds alone they are those of every other page.
     alone = authors_tasks(study, "ID", folds=(5,))
     usual = study.tasks("ID", 5, 32)
