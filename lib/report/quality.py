@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from lib.report import figures
-from lib.report.confidence import BINS, CLOSE, averages, by_confidence, error_limits, judged
+from lib.report.confidence import BINS, CLOSE, FINER, averages, by_confidence, error_limits, judged
 from lib.report.findings import Calibration, Finding, Goodness, Measured, Outcome
 from lib.report.naming import counted
 from lib.report.outputs import auc
@@ -182,7 +182,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         )
         drawings["quality_reliability"] = _reliability(bins, settings)
         drawings |= _ranking(rows)
-        findings.append(Calibration(judged(bins), *averages(bins), Measured(*error.values()), bins))
+        finer = by_confidence(rows.confidence, rows.correct, settings.alpha, rows.clusters, FINER)
+        outcome = judged(bins, finer)
+        findings.append(Calibration(outcome, *averages(bins), Measured(*error.values()), bins))
         verdict += f". {_SAID[findings[-1].outcome]}"
         doubts += _certain_and_wrong(rows, settings)
     return Analysis(

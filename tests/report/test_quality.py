@@ -19,6 +19,7 @@ from lib.report import (
     report,
     run_analysis,
 )
+from lib.report.confidence import BINS, FINER, by_confidence, judged
 from lib.report.findings import Goodness, Measured, Outcome
 from lib.report.rivals import exact_p
 from lib.report.types import mean_of, share
@@ -302,3 +303,20 @@ def test_its_area_under_the_risk_coverage_curve_is_a_mean_of_running_errors(publ
     running = pd.Series(wrong[np.argsort(-sure)]).expanding().mean()
     table = found["selective"].tables["selective_scores"].set_index("score")
     assert table.loc["softmax response", "AURC"] == pytest.approx(running.mean())
+
+
+@pytest.mark.parametrize("off", [0.09, 0.0])
+def test_errors_that_cancel_within_a_bin_are_not_called_close(off):
+    """Sure by 0.905 and right by 0.995, and the other way round: off by 9 points in every row."""
+    rng, runs, close = np.random.default_rng(5), 200, 0
+    for _ in range(runs):
+        low = rng.random(2000) < 0.5
+        told = np.where(low, 0.905, 0.995)
+        right = rng.random(2000) < np.where(low, 0.905 + off, 0.995 - off)
+        coarse, finer = (by_confidence(told, right, 0.05, count=k) for k in (BINS, FINER))
+        assert judged(coarse) is Outcome.CLOSE
+        close += judged(coarse, finer) is Outcome.CLOSE
+    # Of true confidences the finer bins refuse at most as often as they may err.
+    assert close == 0 if off else stats.binom.sf(runs - close - 1, runs, 0.05) > 1e-3
+    if off:
+        assert judged(coarse, finer) is Outcome.TOO_SURE_IN_PLACES
