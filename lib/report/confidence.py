@@ -67,10 +67,10 @@ def judged(bins: pd.DataFrame, finer: pd.DataFrame | None = None) -> Outcome:
     """What is shown of confidence.
 
     Close is an error of at most :data:`CLOSE` on average, unless finer bins show a larger one,
-    whose signs cancel within the others: then those are judged.  Else a bin is off if its accuracy is
-    shown to be below, or above, its confidence: too sure, or too modest, is a model that is off on
-    that side only, and on average on that side too.  Other models are off in places, and too sure
-    if too sure in some.
+    whose signs cancel within the others: then those are judged.  Else a bin is off if its accuracy
+    is shown to be below, or above, its confidence: too sure, or too modest, is a model that is off
+    on that side only, and on average on that side too.  Other models are off in places, and too
+    sure if too sure in some.
     """
     if error_limits(bins)[1] <= CLOSE:
         if finer is None or error_limits(finer)[0] <= CLOSE:
