@@ -63,7 +63,7 @@ ORDINARY := not bench and not long
 TOGETHER := -n "$$WORKERS" --dist loadfile --no-loadscope-reorder
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest $(if $(filter long,$(MARK)),,$(TOGETHER))
 
-test: $(READY)  ## run the whole test suite, or only the tests marked MARK: fast, data, browser, long
+test: $(READY)  ## run the test suite but for MARK=long, or only what is marked MARK: fast, data, browser, long
 	$(PYTEST) -m "$${MARK:-$(ORDINARY)}" $(PYTEST_ARGS)
 
 FORMULAS := selective suitability audit counterfactual privacy

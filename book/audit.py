@@ -534,12 +534,13 @@ chapter.values(
 )
 
 # %% [markdown]
-# The level allows {value}`audit.allowed:.0%`. The best Bayesian bound of the sweep exceeds the
-# truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$. There even the bound
-# at a fixed threshold does, in {value}`audit.fixed_bayesian:.0%`: the Bayesian bound is too high
-# near $\epsilon = 0$. The best of the sweep by Clopper-Pearson, conservative as that is, errs about
-# as often as allowed: in {value}`audit.best_cp:.0%`. Corrected by a union bound or by held-out
-# trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
+# These bounds are one-sided, and the level allows {value}`audit.allowed:.0%`. (P3's are the lower
+# limits of two-sided intervals, its Eq. 4: they allow half of that.) The best Bayesian bound of the
+# sweep exceeds the truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$.
+# There even the bound at a fixed threshold does, in {value}`audit.fixed_bayesian:.0%`: the Bayesian
+# bound is too high near $\epsilon = 0$. The best of the sweep by Clopper-Pearson, conservative as
+# that is, errs about as often as allowed: in {value}`audit.best_cp:.0%`. Corrected by a union bound
+# or by held-out trials it exceeds the truth in at most {value}`audit.safe_cp:.1%`.
 #
 # Held-out trials remove only the bias of the choice. In this figure, whose $\delta$ is large, the
 # Bayesian bound on them exceeds the truth in up to {value}`audit.held_bayesian:.0%`. Where
