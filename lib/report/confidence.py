@@ -14,12 +14,18 @@ Array = npt.NDArray[Any]
 
 #: Of a reliability diagram: twenty rows a bin with 200.
 BINS = 10
+#: Of a second look where errors of both signs may cancel within bins.
+FINER = 40
 #: How far confidence may be off, on average, for whoever reads it as a probability.
 CLOSE = 0.05
 
 
 def by_confidence(
-    confidence: Array, correct: Array, alpha: float, clusters: Array | None = None
+    confidence: Array,
+    correct: Array,
+    alpha: float,
+    clusters: Array | None = None,
+    count: int = BINS,
 ) -> pd.DataFrame:
     """Accuracy in bins of equal width, with intervals that hold together at the level 1 - alpha.
 
@@ -27,7 +33,7 @@ def by_confidence(
     though the rows of a bin have different chances to be right: their number of right answers
     varies less than a binomial one of the same mean (Hoeffding 1956).
     """
-    place = bin_index(confidence, BINS)
+    place = bin_index(confidence, count)
     used = np.unique(place)
     rows = []
     for b in used:
@@ -57,16 +63,19 @@ def averages(bins: pd.DataFrame) -> tuple[float, float]:
     return float(weight @ bins["confidence"]), float(weight @ bins["accuracy"])
 
 
-def judged(bins: pd.DataFrame) -> Outcome:
+def judged(bins: pd.DataFrame, finer: pd.DataFrame | None = None) -> Outcome:
     """What is shown of confidence.
 
-    Close is an error of at most :data:`CLOSE` on average.  Else a bin is off if its accuracy is
-    shown to be below, or above, its confidence: too sure, or too modest, is a model that is off on
-    that side only, and on average on that side too.  Other models are off in places, and too sure
-    if too sure in some.
+    Close is an error of at most :data:`CLOSE` on average, unless finer bins show a larger one,
+    whose signs cancel within the others: then those are judged.  Else a bin is off if its accuracy
+    is shown to be below, or above, its confidence: too sure, or too modest, is a model that is off
+    on that side only, and on average on that side too.  Other models are off in places, and too
+    sure if too sure in some.
     """
     if error_limits(bins)[1] <= CLOSE:
-        return Outcome.CLOSE
+        if finer is None or error_limits(finer)[0] <= CLOSE:
+            return Outcome.CLOSE
+        bins = finer
     sure = bool((bins["high"] < bins["confidence"]).any())
     modest = bool((bins["low"] > bins["confidence"]).any())
     if not sure and not modest:

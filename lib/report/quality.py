@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from lib.report import figures
-from lib.report.confidence import BINS, CLOSE, averages, by_confidence, error_limits, judged
+from lib.report.confidence import BINS, CLOSE, FINER, averages, by_confidence, error_limits, judged
 from lib.report.findings import Calibration, Finding, Goodness, Measured, Outcome
 from lib.report.naming import counted
 from lib.report.outputs import auc
@@ -182,7 +182,9 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         )
         drawings["quality_reliability"] = _reliability(bins, settings)
         drawings |= _ranking(rows)
-        findings.append(Calibration(judged(bins), *averages(bins), Measured(*error.values()), bins))
+        finer = by_confidence(rows.confidence, rows.correct, settings.alpha, rows.clusters, FINER)
+        outcome = judged(bins, finer)
+        findings.append(Calibration(outcome, *averages(bins), Measured(*error.values()), bins))
         verdict += f". {_SAID[findings[-1].outcome]}"
         doubts += _certain_and_wrong(rows, settings)
     return Analysis(
@@ -204,17 +206,21 @@ def _beside_constant(
     """The finding beside the commonest class, and the rows of a table that tell of it."""
     one, most = commonest(rows.labels)
     gap = _against_constant(rows, one, settings.level)
+    # The rows chose the class, so that it looks commoner than it is: what is shown to be worse pays
+    # for a choice among all classes. To be better is harder against it than against any other.
+    among = 1 - settings.alpha / len(np.unique(rows.labels))
+    below = _against_constant(rows, one, among)[2] < 0
     name = rows.called(one)
-    outcome = Outcome.ONE_CLASS if most == 1 else _against(gap, worse, suspicious)
+    outcome = Outcome.ONE_CLASS if most == 1 else _against(gap[1], below, worse, suspicious)
     found: list[Finding] = [replace(good, outcome=outcome, commonest=name, constant=most)]
     return found, [(f"always the commonest, {name}", most), ("accuracy minus that", *gap)]
 
 
-def _against(gap: tuple[float, float, float], worse: bool, suspicious: bool) -> Outcome:
-    """What the interval of the difference to a constant shows, and what stands against it."""
-    if gap[2] < 0:
+def _against(low: float, below: bool, worse: bool, suspicious: bool) -> Outcome:
+    """What the difference to a constant shows, and what stands against it."""
+    if below:
         return Outcome.WORSE
-    if gap[1] <= 0:
+    if low <= 0:
         return Outcome.NOT_SHOWN_BETTER
     if suspicious:
         return Outcome.ALL_RIGHT

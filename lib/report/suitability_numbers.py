@@ -33,7 +33,6 @@ Flags = npt.NDArray[np.bool_]
 
 PARTS = ("holdout", "test", "user")
 COMPARED = PARTS[1:]
-_FEW = 30  # rows, below which a t-test leans on a normal distribution that may not be there
 # Vittinghoff and McCulloch 2007: with fewer rows of the rarer kind a regressor than this the
 # errors of a logistic regression grow.
 _PER_SIGNAL = 5
@@ -277,13 +276,7 @@ def _disagreement(suitable: bool, unsuitable: bool, decision: Decision) -> list[
 
 
 def few_rows(given: ModelPredictions) -> Iterator[str]:
-    """Warnings of too few rows."""
-    for part in COMPARED:
-        if (n := len(getattr(given, f"{part}_logits"))) < _FEW:
-            yield (
-                f"there {'is' if n == 1 else 'are'} only {counted(n, f'{part} row')}: a t-test "
-                f"relies on means that are close to normal, for which {_FEW} are few"
-            )
+    """A warning of a holdout of too few rows; the filter itself notes the others."""
     correct, _ = given.correct("holdout")
     rarer = min(int(correct.sum()), int((~correct).sum()))
     if rarer < _PER_SIGNAL * len(SIGNAL_NAMES):

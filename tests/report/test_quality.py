@@ -1,5 +1,7 @@
 """Accuracy beside a constant, calibration, clusters: as other software has it, and its level."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,10 +14,13 @@ from lib.report import (
     Settings,
     example_predictions,
     explain,
+    quality,
     read_predictions,
     report,
     run_analysis,
 )
+from lib.report.confidence import BINS, FINER, by_confidence, judged
+from lib.report.findings import Goodness, Measured, Outcome
 from lib.report.rivals import exact_p
 from lib.report.types import mean_of, share
 
@@ -77,6 +82,26 @@ def test_no_better_than_a_constant_is_said_and_nothing_promised():
         assert any("counted from the same number" in t for t in found[0].warnings) != promised
         assert ("Nothing is promised" in found[1].verdict) != promised
         assert (found[1].values["guaranteed_coverage"] > 0) == promised
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 60), (10, 60), (10, 200), (100, 200)])
+def test_a_guess_is_not_called_worse_than_a_class_that_its_rows_chose(k, n):
+    # All classes equally common, answers by chance: as good as any constant. By the interval of the
+    # observed commonest class alone it was called worse in .15 of the cells (10, 200), (100, 200).
+    rng, runs, said = np.random.default_rng(k + n), 600, 0
+    for _ in range(runs):
+        labels, answers = rng.integers(k, size=(2, n))
+        given = SimpleNamespace(labels=labels, correct=labels == answers, clusters=None, called=str)
+        good = Goodness(Outcome.ACCURACY_ONLY, n, Measured(0.0, 0.0, 1.0))
+        (found,), _ = quality._beside_constant(good, given, False, False, SETTINGS)
+        said += found.outcome is Outcome.WORSE
+    assert stats.binom.sf(said - 1, runs, SETTINGS.alpha / 2) > 1e-3
+    # What is worse beyond chance is still told.
+    worse = SimpleNamespace(
+        labels=np.arange(n) % 2, correct=np.arange(n) % 10 == 0, clusters=None, called=str
+    )
+    (found,), _ = quality._beside_constant(good, worse, False, False, SETTINGS)
+    assert found.outcome is Outcome.WORSE
 
 
 def test_one_class_and_certain_errors_are_named():
@@ -278,3 +303,20 @@ def test_its_area_under_the_risk_coverage_curve_is_a_mean_of_running_errors(publ
     running = pd.Series(wrong[np.argsort(-sure)]).expanding().mean()
     table = found["selective"].tables["selective_scores"].set_index("score")
     assert table.loc["softmax response", "AURC"] == pytest.approx(running.mean())
+
+
+@pytest.mark.parametrize("off", [0.09, 0.0])
+def test_errors_that_cancel_within_a_bin_are_not_called_close(off):
+    """Sure by 0.905 and right by 0.995, and the other way round: off by 9 points in every row."""
+    rng, runs, close = np.random.default_rng(5), 200, 0
+    for _ in range(runs):
+        low = rng.random(2000) < 0.5
+        told = np.where(low, 0.905, 0.995)
+        right = rng.random(2000) < np.where(low, 0.905 + off, 0.995 - off)
+        coarse, finer = (by_confidence(told, right, 0.05, count=k) for k in (BINS, FINER))
+        assert judged(coarse) is Outcome.CLOSE
+        close += judged(coarse, finer) is Outcome.CLOSE
+    # Of true confidences the finer bins refuse at most as often as they may err.
+    assert close == 0 if off else stats.binom.sf(runs - close - 1, runs, 0.05) > 1e-3
+    if off:
+        assert judged(coarse, finer) is Outcome.TOO_SURE_IN_PLACES

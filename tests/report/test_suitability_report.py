@@ -331,8 +331,8 @@ def wrong_labels(labels, share):
 
 
 WARNINGS = [
-    (made((700, 600, 29), known=9), "only 29 user rows"),
-    (made((700, 29, 500)), "only 29 test rows"),
+    (made((700, 600, 29), known=9), "user_signals has only 29 rows"),
+    (made((700, 29, 500)), "test_signals has only 29 rows"),
     (made((100, 600, 500)), "the holdout is small"),
     (made(test_logits=made()["holdout_logits"][:600]), "600 of 600 test rows have the log"),
     (made(strength=6.0), "user rows have a signal beyond its range"),

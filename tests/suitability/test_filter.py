@@ -275,3 +275,26 @@ def test_names_are_matched_and_what_has_none_is_not():
 def test_bad_options(options):
     with pytest.raises(ValueError, match=r"(estimator|test) must"):
         SuitabilityFilter(**options)
+
+
+def test_few_rows_are_noted_and_from_there_on_the_level_holds():
+    """Of 10 user rows data that are not suitable passed in .10 of the runs: below 30 it is said."""
+    rng, runs, least, passed = np.random.default_rng(4), 500, 30, 0
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+
+    def accuracy(shift):
+        return special.expit(1.5 + nodes + shift) @ weights / weights.sum()
+
+    shift = optimize.brentq(lambda one: accuracy(0.0) - accuracy(one) - 0.05, -3, 0)
+    for _ in range(runs):
+        x = rng.normal(size=(500, 1))
+        own = SuitabilityFilter(0.05).fit(x, rng.random(500) < special.expit(1.5 + x[:, 0]))
+        test, user = rng.normal(size=(500, 1)), rng.normal(shift, 1.0, size=(least, 1))
+        found = own.decide(test, user)
+        assert found.notes == ()
+        passed += found.suitable
+    assert stats.binom.sf(passed - 1, runs, 0.05) > 1e-3
+    assert "user_signals has only 29 rows" in own.decide(test, user[1:]).notes[0]
+    assert "test_signals has only 29 rows" in own.decide(test[:29], user).notes[0]
+    # Clusters are counted as such, by Student's distribution.
+    assert own.decide(test, user[:20], user_clusters=np.arange(20)).notes == ()
