@@ -30,7 +30,7 @@
 # ## What holds, and what does not
 #
 # - *Holds.* The printed values of Table 1 on {value}`suitability.main` and RxRx1 come out to the
-#   digit, [by the authors' own shuffles](#by-the-authors-own-shuffles). Out of distribution RxRx1's
+#   digit, [by the authors' own shuffles](#shuffled-as-by-the-authors). Out of distribution RxRx1's
 #   are more favorable than by any other of ours.
 # - *Caution.* By our first shuffle {value}`suitability.main_ood_accuracy:.1%` of the decisions out
 #   of distribution are right. But four of five experiments are unsuitable: a filter that never says
@@ -339,7 +339,7 @@ rxrx1_cells = chapter.check_cells(
 )
 
 # %% [markdown]
-# ### By the authors' own shuffles
+# ### Shuffled as by the authors
 #
 # The notebooks set seed 32 for each kind of user folds. With it and 15 folds RxRx1's rows agree to
 # the digit. For FMoW two tables are printed. That of May 2025 has 15 folds, as the paper says. The
