@@ -37,7 +37,7 @@ _METHODS = {
 #: What first figures call the methods, whose short names only readers of P1 know.
 _IN_WORDS = {
     "SR": "softmax response",
-    "SAT": "self-adaptive training",
+    "SAT": "self-adaptive",
     "MCDO": "dropout",
     "DE": "ensemble",
     "SCTD": "training dynamics",
