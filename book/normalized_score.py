@@ -350,14 +350,14 @@ chapter.values(
 # {value}`normalized_score.best_strict`. P1 finds {term}`SCTD` best there. Here the best other
 # method is {value}`normalized_score.best_other`: its score minus SCTD's is
 # {value}`normalized_score.gap:.4f`. The interval over training runs and points reaches from
-# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. It has a level of
-# 95% (by Welch and Satterthwaite: the verdicts have wider ones, as few runs ask for), and takes
-# training runs and points to be independent draws.
+# {value}`normalized_score.gap_low:.4f` to {value}`normalized_score.gap_high:.4f`. Its level is 95%
+# (by Welch and Satterthwaite; verdicts have wider ones), for training runs and points that are
+# independent draws.
 #
 # On CIFAR-10 {value}`normalized_score@standard.cifar10.best_strict` has the lowest mean at the
 # smallest budget, on GTSRB (a third of the training frames)
 # {value}`normalized_score@standard.gtsrb.best_strict`. Neither lead over the next method is beyond
-# chance, nor is that on Fashion-MNIST.
+# chance. That on Fashion-MNIST exceeds its runs' spread; points are too few to show it.
 #
 # ### "SCTD is best under a strict budget", twice
 #

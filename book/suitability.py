@@ -30,8 +30,8 @@
 # ## What holds, and what does not
 #
 # - *Holds.* The printed values of Table 1 on {value}`suitability.main` and RxRx1 come out to the
-#   digit, by the authors' own shuffles. Out of distribution RxRx1's
-#   are more favorable than by any other of ours.
+#   digit, by the authors' own shuffles. Out of distribution RxRx1's are more favorable than by any
+#   other of ours.
 # - *Caution.* By our first shuffle {value}`suitability.main_ood_accuracy:.1%` of the decisions out
 #   of distribution are right. But four of five experiments are unsuitable: a filter that never says
 #   SUITABLE is right in four of five already.

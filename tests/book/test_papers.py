@@ -130,16 +130,38 @@ def test_where_the_rare_class_turns_around_is_what_the_page_says(run, words, lar
     assert turned.groupby("epsilon")["p0"].max().tolist() == largest
 
 
+def said(page: str) -> str:
+    """What a chapter says, its lines joined."""
+    return re.sub(r"\n# +", " ", (BOOK / f"{page}.py").read_text())
+
+
+def p_of_scores(run: dict, epsilon: float, *methods: str) -> float:
+    """Welch's p-value of two scores by their training runs, of the lowest two if none is named."""
+    table = pd.read_csv(io.StringIO(run["tables"]["summary"]["csv"]))
+    rows = table[table["epsilon"] == epsilon].set_index("method").sort_values("score")
+    runs = [
+        (*rows.loc[method, ["score", "score sd"]], run["parameters"]["n_seeds"])
+        for method in methods or rows.index[:2]
+    ]
+    return stats.ttest_ind_from_stats(*runs[0], *runs[1], equal_var=False).pvalue
+
+
 @pytest.mark.parametrize("page", ["interplay", "normalized_score"])
 def test_where_a_rate_was_bad_a_better_one_leaves_no_difference_beyond_chance(page):
-    """By Welch's test of the runs' means and spreads, which the record's table has."""
-    assert "no difference beyond chance" in " ".join((BOOK / f"{page}.py").read_text().split("# "))
+    assert "no difference beyond chance" in said(page)
     run = records("interplay")["standard.more_validation"]
-    table = pd.read_csv(io.StringIO(run["tables"]["summary"]["csv"]))
-    rows = table[table["epsilon"] == max(run["parameters"]["epsilons"])].set_index("method")
-    runs = [(*rows.loc[m, ["score", "score sd"]], run["parameters"]["n_seeds"]) for m in PAIR]
-    assert stats.ttest_ind_from_stats(*runs[0], *runs[1], equal_var=False).pvalue > 0.05
+    assert p_of_scores(run, max(run["parameters"]["epsilons"]), "SR", "MCDO") > 0.05
     assert run["values"]["rate_widest"] < max(run["parameters"]["rates"])
 
 
-PAIR = "SR", "MCDO"
+@pytest.mark.parametrize("page", ["interplay", "normalized_score"])
+def test_a_lead_is_within_chance_where_a_page_says_so(page):
+    assert "Neither lead over the next method is beyond chance" in said(page)
+    assert "on Fashion-MNIST exceeds its runs' spread" in said(page)
+    of, strictest = records("interplay"), 1.0
+    assert p_of_scores(of["standard.cifar10"], strictest) > 0.05
+    assert p_of_scores(of["standard.gtsrb"], strictest) > 0.05
+    assert p_of_scores(of["standard"], strictest) < 0.05
+    (score, *_) = records("normalized_score").values()
+    needed = pd.read_csv(io.StringIO(score["tables"]["needed"]["csv"])).query("epsilon == 1")
+    assert needed.loc[needed["difference"].idxmin(), "points"] > score["values"]["at_hand"]

@@ -519,9 +519,8 @@ _AHEAD = {"SCTD": (COLOURS[1], "s"), "SR": (COLOURS[0], "o"), "undecided": ("0.5
 
 
 def recorded_map(run: Run) -> pd.DataFrame:
-    """The table of all settings as the code names its columns; older records have those names."""
-    table = run.tables["map"]
-    return table.rename(columns={said: name for name, said in _said().items()})
+    """The recorded table of all settings, with the names that its columns have in the code."""
+    return run.tables["map"].rename(columns={said: name for name, said in _said().items()})
 
 
 def map_headline(table: pd.DataFrame) -> str:
@@ -553,13 +552,13 @@ def draw_ahead(run: Run) -> Drawn:
     left.set_ylabel("SCTD's score minus SR's")
     right.set_ylabel("accuracy")
     right.set_xlabel("noise of all training steps")
-    names = {"SCTD": "SCTD ahead", "SR": "SR ahead", "undecided": "undecided"}
-    words = {names[who]: color for who, (color, _) in _AHEAD.items() if (winner == who).any()}
+    colors = {who: color for who, (color, _) in _AHEAD.items() if (winner == who).any()}
+    words = {who if who == "undecided" else f"{who} ahead": c for who, c in colors.items()}
     head(left, map_headline(table), words)
     return Drawn(
         figure,
-        "Two plots over the noise of all training steps: SCTD's score minus SR's, which falls "
-        "below zero where the noise is large, and the accuracy, which is lower there.",
+        "Two plots over the noise of all training steps, a point a setting: SCTD's score minus "
+        "SR's, with intervals, and the accuracy.",
         "SCTD (the model's changes of mind) against SR (softmax response) on the same models of "
         f"{_source(run.parameters)}: a point is a setting. Bars are 95% intervals.",
     )
