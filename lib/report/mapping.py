@@ -17,7 +17,7 @@ from lib.report.choice import choose
 from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
 from lib.report.naming import Family, counted, families, paired, part_of, plain, role_of
-from lib.report.other_tasks import refuse_other_tasks, refuse_totals
+from lib.report.other_tasks import refuse_other_tasks, refuse_tables, refuse_totals, refuse_values
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -120,6 +120,8 @@ class _Mapper:
 
     def read(self) -> Reading:
         """All steps, in order."""
+        if not self.mapped:
+            refuse_tables(self.table)
         self.parts = self.read_parts()
         kept = self.parts != "train"
         self.abstained = self.read_abstained()
@@ -332,7 +334,8 @@ class _Mapper:
                 answers[place], said = unsaid.in_words_of(label, column)
                 self.table.columns[column.name] = answers[place]
                 self.says += said
-            refuse_other_tasks(self.table, label, answers)
+            asked = {"label", "prediction"} <= {*self.mapped}
+            refuse_other_tasks(self.table, label, answers, asked)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
                     f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
@@ -348,6 +351,8 @@ class _Mapper:
                     self.table.columns[column.name] = column
                 if role_of(column.name).startswith("prediction"):
                     self.says += unsaid.never_true(column, label, kept)
+        elif not self.mapped:
+            refuse_values(self.table, answers)
         column = self.column("prediction")
         if column is None:
             return label, ""
