@@ -1,5 +1,6 @@
 """Every way to read what a model says in a table, the surest kind of output that there is."""
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
@@ -39,7 +40,9 @@ _SAYS = {
     " for each class?): each row is divided by its sum",
     "logits": "logits in {k} columns, {columns}",
 }
-_LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output", "sigmoid")
+_LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output", "sigmoid",
+                "decision", "margin")  # fmt: skip
+_ENDS = re.compile(r"([^\W\d]+)(\d+)")
 _UNLIKE = 0.9  # fraction below which predictions are of something else, of more than two classes
 _SHOWN = 5  # cells of a row in an error
 _TOGETHER = 0.3  # correlation of two columns that are not of two classes
@@ -59,6 +62,7 @@ class Candidates:
         self.table, self.mapped = mapper.table, mapper.mapped
         self.rows = mapper.parts != "train"
         self.guessed = False  # whether the label was found by its cells alone
+        self.answers: Array | None = None  # by the columns of classes, once they are known
 
     def find(self) -> list[Candidate]:
         """Readings: of one column a class, of one number, of predictions, of correctness."""
@@ -119,12 +123,14 @@ class Candidates:
                 continue
             if way := outputs.number_labels(column, keys, self.mapped):
                 found.append((column, way))
+        found, said = self.but_answers(found)
         if len(found) != 1:
             if found:
                 names = ", ".join(repr(column.name) for column, _ in found[:5])
                 self.mapper.says.append(f"no column is called a label; these may be: {names}")
             return []
         (column, ways), *_ = found
+        self.mapper.says += said
         self.label, self.guessed = column, True
         self.mapper.used.add(column.name)
         options = [",".join(filter(None, (f"label={column.name}", w.option))) for w in ways]
@@ -137,6 +143,29 @@ class Candidates:
             )
             for way, option in zip(ways, options, strict=True)
         ]
+
+    def but_answers(
+        self, found: list[tuple[Column, list[Labels]]]
+    ) -> tuple[list[tuple[Column, list[Labels]]], list[str]]:
+        """Of columns that may be the label, those that are not the largest output of each row."""
+        if len(found) < 2 or self.answers is None:
+            return found, []
+        says, left, two = [], [], int(self.answers.max(initial=0)) < 2  # in either order
+        for column, ways in found:
+            shares = []
+            for way in ways:
+                known = self.rows & (way.codes >= 0)
+                shares.append(
+                    float((way.codes == self.answers)[known].mean()) if known.any() else 0
+                )
+            if max(shares) >= _AGREE or (two and min(shares) <= 1 - _AGREE):
+                says.append(f"{column.name!r} is the largest of the outputs, and no label")
+            else:
+                left.append((column, ways))
+        if len(left) == 1 and says:
+            self.mapper.used.update(column.name for column, _ in found if column is not left[0][0])
+            return left, says
+        return found, []
 
     def doubted(self, one: Candidate) -> Candidate:
         """A reading without its label, if that was a guess and follows from the outputs."""
@@ -186,8 +215,9 @@ class Candidates:
         family, matrix, kind = found[0]
         if kind == "shares":
             self.refuse_runs(family, matrix)
-        keys = [*family.columns]
-        found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
+        keys = self.numbered([*family.columns])
+        found = [one for one in found if same_keys(one[0].columns) == same_keys(family.columns)]
+        self.answers = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=1)
         options = self.labels(keys)
         if not {*_KINDS} & {*self.mapped}:
             refuse_confusion(self.table.source, self.label, matrix)
@@ -224,6 +254,14 @@ class Candidates:
             for one in options
         ]
         return self.borne_out(candidates, keys)
+
+    def numbered(self, keys: list[str]) -> list[str]:
+        """Names of classes, such as BAD0 and BAD1, as the numbers that end them, if labels are."""
+        ends = [_ENDS.fullmatch(key) for key in keys]
+        if (self.label is not None and not self.label.numeric) or not all(ends):
+            return keys
+        begins, numbers = {end[1] for end in ends}, [end[2] for end in ends]
+        return numbers if len(begins) == 1 and len({*numbers}) == len(numbers) else keys
 
     def borne_out(self, candidates: list[Candidate], keys: list[str]) -> list[Candidate]:
         """Those with which a column of predictions agrees, if there is one."""

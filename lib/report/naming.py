@@ -65,6 +65,7 @@ _NAMES = {
         "pos_prob prob_positive positive_probability positive_prob proba_pos risk predicted_risk "
         "risk_score model_score model_prob y_pred_proba y_pred_prob y_pred_score sigmoid "
         "output_prob class_1_prob prob_class_1 probability_1 y_prob_1 p_1_ likelihood event_prob "
+        "phat p_hat pihat pre_1 "
         "default_probability churn_probability scored_probability scored_probabilities"
     ),
     "probability?": "score scores output value",

@@ -242,6 +242,8 @@ class Numbers:
 
     def of_second(self, columns: list[Column], kind: str) -> list[Candidate]:
         """Readings as the number of the second of two classes; a reversed one where it ranks so."""
+        half = {"probability": 0.5, "percent": 50.0}.get(kind, 0.0)
+        self.parent.answers = (columns[0].numbers > half).astype(np.int64)
         options = self.parent.labels(["0", "1"])
         if self.guessed and self.parent.label is None:
             return []

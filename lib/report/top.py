@@ -12,7 +12,8 @@ from lib.report.tables import Builder, Column, Table, from_arrays
 
 _TOP = r"(?:.*_)?top_?(?:k|\d+)?_"
 _IDS = re.compile(
-    rf"{_TOP}(?:ids?|idx|index|indices|labels?|class|classes|preds?|predictions?)(?:_\d+)?"
+    rf"(?:{_TOP}(?:ids?|idx|index|indices|labels?|class|classes|preds?|predictions?)(?:_\d+)?)"
+    r"|top_?\d+"
 )
 _SCORES = re.compile(
     rf"{_TOP}(?:probs?|probabilities|scores?|confidences?|values?|logits?)(?:_\d+)?"
