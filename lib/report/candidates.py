@@ -42,6 +42,7 @@ _SAYS = {
 }
 _LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output", "sigmoid",
                 "decision", "margin")  # fmt: skip
+_TWO = {"-1", "0", "1", "2"}
 _ENDS = re.compile(r"([^\W\d]+)(\d+)")
 _UNLIKE = 0.9  # fraction below which predictions are of something else, of more than two classes
 _SHOWN = 5  # cells of a row in an error
@@ -119,6 +120,8 @@ class Candidates:
             if name in self.mapper.used or column.text or role_of(name) or "label" in self.mapped:
                 continue
             places, names = column.values()
+            if column.numeric and len(keys) == 2 and not {*names} <= _TWO:
+                continue  # as features may be
             if not 2 <= len(names) <= len(keys) or (len(keys) < 3 and (places < 0).any()):
                 continue
             if way := outputs.number_labels(column, keys, self.mapped):

@@ -30,6 +30,9 @@ _MEDIUM = {"moderate": "medium", "mid": "medium", "med": "medium"}
 _SCORES = {"score", "scores", "risk", "likelihood"}
 #: Last words of names of how sure a model is, beside what it answered.
 _SURE = ("conf", "confidence", "score", "prob", "probability", "proba")
+#: Words of names of the probability of one class, beside that of the class.
+_PROBABILITY = {"p", "pr", "prob", "proba", "probability", "predicted"}
+_OF_CLASS = _PROBABILITY | {"of", "class", "y", "pred", "label", "is", "model"}
 #: Names of how unsure a model is.
 _UNSURE = {"uncertainty", "entropy", "predictive_entropy", "total_uncertainty"}
 NO_CONFIDENCE = "there is no confidence: nothing tells which answers are surer"
@@ -161,6 +164,7 @@ class Numbers:
                 ):
                     found = columns
                     break
+        found = found or self.of_class()
         if not found and not self.mapper.by_role.get("prediction"):
             found = self.scores()
         kept = [c for c in found if self.kind(c) == self.kind(found[0])][:50]
@@ -247,20 +251,24 @@ class Numbers:
         options = self.parent.labels(["0", "1"])
         if self.guessed and self.parent.label is None:
             return []
+        if self.class_in(columns[0].name, self.class_names()) and "positive" not in self.mapped:
+            options = options[:1]  # in either order the class of the name is the second
         column, found = columns[0], []
         for one in options:
             codes, names = one.codes, self.class_names()
             if one.option == f"positive={names[0]}":  # in the other order
                 names = names[::-1]
-            flipped = self.mapped.get("positive") == names[0] and len(names) == 2
-            if flipped and not one.option.startswith("positive="):
-                codes = np.where(codes >= 0, 1 - codes, -1)
+            told = self.mapped.get("positive") or self.class_in(column.name, names)
+            if len(names) == 2 and told == names[0]:
+                codes, names = np.where(codes >= 0, 1 - codes, -1), names[::-1]
+                said = one.says.partition("; the columns are")[0]
+                one = replace(one, option=f"positive={told}", guess=False, says=said)
             logits, said = outputs.two_logits(column.numbers, kind)
             rivals = {
                 c.name: outputs.two_logits(c.numbers, kind)[0].argmax(axis=1) for c in columns[1:]
             }
             what = {"probability": "the probability", "percent": "the percentage"}.get(kind)
-            second = repr(names[1 - flipped]) if len(names) == 2 else "the second class"
+            second = repr(names[1]) if len(names) == 2 else "the second class"
             says = [f"{column.name!r} is {what or 'the logit'} of the second class, {second}"]
             if rivals:
                 says.append(f"{1 + len(rivals)} models: the first is reported on, others compared")
@@ -275,6 +283,25 @@ class Numbers:
         if len(found) == 1 and "positive" not in self.mapped and len(names) == 2:
             found += self.reversed(found[0], names, column)
         return found
+
+    def class_in(self, name: str, names: Sequence[str]) -> str:
+        """The class that a column's name has beside a word such as prob; empty if there is none."""
+        ends = [class_of(name, word) for word in names]
+        return next((word for word, end in zip(names, ends, strict=True) if end), "")
+
+    def of_class(self) -> list[Column]:
+        """The only column called the probability of one of two classes of the label, as P(No)."""
+        label = self.parent.label
+        names = label.values()[1] if label is not None else ()
+        columns = [self.table.columns[n] for n in self.parent.numeric() if len(names) == 2]
+        found = [
+            each
+            for each in columns
+            if self.class_in(each.name, names)
+            and self.kind(each) in ("probability", "percent")
+            and not each.empty[self.rows].any()
+        ]
+        return found if len(found) == 1 else []
 
     def reversed(self, one: Candidate, names: tuple[str, ...], column: Column) -> list[Candidate]:
         """The reading with the classes exchanged, if the numbers rank the wrong way round."""
@@ -373,6 +400,17 @@ class Numbers:
         for one in (*of_second, other):
             one.contrary = not kept
         return kept or [*of_second, other]
+
+
+def class_of(name: str, word: str) -> bool:
+    """Whether a name says that numbers are the probability of a class, as P(No) does of no."""
+    words = plain(name).split("_")
+    end = plain(word).split("_")
+    for rest in (words[: -len(end)] if words[-len(end) :] == end else [],
+                 words[len(end) :] if words[: len(end)] == end else []):  # fmt: skip
+        if rest and {*rest} <= _OF_CLASS and {*rest} & _PROBABILITY:
+            return True
+    return plain(name) == f"p{plain(word)}" and word.isdecimal()
 
 
 def union(

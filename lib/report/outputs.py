@@ -394,6 +394,10 @@ def _numbered(
         how = f"counted from {first}, so that {k + first - 1} is the last class"
         how = "counted from 0" if first == 0 else how
         found.append(Labels(_coded(table, places), f"{said}, {how}", f"first={first}"))
+    if not found and k == len(known) == 2 and "first" not in given:  # such as 2 and 4
+        table = [known.index(int(n)) if int(n) in known else -1 for n in numbers]
+        how = f"{said}: {low} is the first class, {high} the second"
+        return [Labels(_coded(table, places), how, guess=True)]
     if len(found) > 1:
         found = [Labels(one.codes, one.says, one.option, True) for one in found]
     return found

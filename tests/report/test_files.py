@@ -38,9 +38,9 @@ def says(found, text):
 
 
 def test_what_an_error_offers_can_be_pasted():
-    frame = pd.DataFrame({"label": np.where(SECOND, "spam", "ham"), "prob of ham": 1 - ONE})
+    frame = pd.DataFrame({"label": np.where(SECOND, "spam", "ham"), "prob of one": 1 - ONE})
     with pytest.raises(ReadingError) as caught:
-        read_predictions(frame, {"probability": "prob of ham"})
+        read_predictions(frame, {"probability": "prob of one"})
     offered = [shlex.split(line.split("--map ")[1])[0] for line in caught.value.lines[1:3]]
     first, second = (correct(frame, as_mapping([each.rstrip(".")])) for each in offered)
     np.testing.assert_array_equal(first, ~TWO)
