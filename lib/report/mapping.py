@@ -147,6 +147,9 @@ class _Mapper:
                     f"{name!r} is no label: it has more than {MOST_WORDS:,} different words, or a "
                     f"word of more than {MOST_CHARACTERS} characters"
                 )
+        self.says += unsaid.empty_labels(label, np.isin(self.parts, PARTS[:2])) + unsaid.of_runs(
+            self.table.columns
+        )
         self.says += of_papers(self.table)
         self.used -= {column.name for column in self.weights}
         left = [n for n in self.table.columns if n not in self.used]
@@ -297,6 +300,9 @@ class _Mapper:
                     f"{column.name!r} is no label: {known[broken.argmax()]:.6g} is no class, and "
                     f"{NO_REPORT}"
                 )
+                if ((known >= 0) & (known <= 1)).all():
+                    option = shlex.quote(f"probability={column.name}")
+                    self.why[-1] += f"; if it is what a model says, --map {option}"
                 said = [self.table.columns[name] for name in self.by_role.get("prediction", ())]
                 if any(each.numeric and (each.numbers % 1 > 0).any() for each in said):
                     raise ReadingError(self.table.source, *self.why)

@@ -144,7 +144,8 @@ class Numbers:
                 if role != "prediction":
                     column = self.filled(name, role)
                 if not column.numeric or column.empty[self.rows].any():
-                    gaps += [name] * (column.numeric and role in _NAMED)
+                    named = role in _NAMED or (role == "probability?" and self.alone())
+                    gaps += [name] * (column.numeric and named)
                     continue
                 if role == "prediction" and (column.numbers == np.floor(column.numbers)).all():
                     continue  # a class, unless it has a fraction
@@ -170,6 +171,11 @@ class Numbers:
         kept = [c for c in found if self.kind(c) == self.kind(found[0])][:50]
         self.mapper.used.update(c.name for c in kept)
         return kept
+
+    def alone(self) -> bool:
+        """Whether no column says what the model answered, so that a number has to."""
+        said = ("prediction", "prediction?", "prediction??", "correct")
+        return self.label is not None and not any(self.mapper.by_role.get(role) for role in said)
 
     def filled(self, name: str, role: str) -> Column:
         """The column; words in order as numbers, and the least number where it abstained."""

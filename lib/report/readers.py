@@ -225,6 +225,10 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
     begins = {each[0] for each in words_of.values() if len(each) > 1}
     pair = {"source", "target"} <= begins  # else a target is a label
     inner = {part_of(w[1]) for w in words_of.values() if len(w) > 2 and w[0] == "y"} - {None}
+    ends = {w[0]: set() for w in words_of.values() if len(w) == 2}  # y_train, p_train, y_test
+    for first, last in (w for w in words_of.values() if len(w) == 2):
+        ends[first] |= {part_of(last)} - {None}
+    both = any(len(ends.get("y", set()) & ends[w]) > 1 for w in ends if w not in ("x", "y"))
     for name, values in arrays.items():
         values = np.asarray(values)
         if values.ndim == 0 or (values.ndim > 2 and 1 not in values.shape):
@@ -237,7 +241,7 @@ def _by_part(source: str, arrays: dict[str, Any], notes: list[str]) -> Table:
             part, rest = part_of(words[1]), "_".join(["y", *words[2:]])  # y_val, y_val_proba
         elif len(words) > 1 and part_of(words[0], pair):
             part, rest = part_of(words[0], pair), "_".join(words[1:])
-        elif len(words) > 1 and part_of(words[-1]) and words[0] not in ("x", "y"):
+        elif len(words) > 1 and part_of(words[-1]) and (words[0] not in ("x", "y") or both):
             part, rest = part_of(words[-1]), "_".join(words[:-1])
         parts.setdefault(part, {})[rest] = np.squeeze(values) if values.ndim > 1 else values
     tables = {part: _same_rows(source, each, notes) for part, each in parts.items()}

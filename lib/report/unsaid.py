@@ -1,6 +1,6 @@
 """Cells that say nothing: words and numbers for an unknown label, or for no answer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,9 @@ _ABSTAINING = (SILENT - _ANY) | {"abstaining", "deferral", "deferring", "rejecti
 _WEIGHTS = {"p", "pr", "prob", "proba", "probability", "likelihood", "score", "logit", "softmax"}
 #: Words for an answer that was given, beside one of those.
 ANSWERED = {"answer", "answered", "answers", "predict", "predicted", "keep", "kept"}
+#: Names of columns whose different values are of different models, or of one at other times.
+_RUNS = {"model", "model_name", "model_id", "classifier", "algorithm", "seed", "random_seed",
+         "epoch", "epochs", "run", "run_id", "checkpoint", "ckpt", "repeat"}  # fmt: skip
 _CODES = {"-1", "-9", "-99", "-100", "-999", "-9999"}
 _ODD, _ROWS = 3, 30  # different answers that are told of, in files of so many rows
 _SIGNS = {"-1", "0", "1"}  # all three may be classes, such as of sentiment
@@ -92,6 +95,30 @@ def never_true(answer: Column, label: Column, rows: npt.NDArray[np.bool_]) -> li
         f"{answer.name!r}: {told(answer, odd, rows)} is never true, and counts as wrong; empty "
         "such cells if it is no answer"
     ]
+
+
+def empty_labels(label: Column | None, rows: npt.NDArray[np.bool_]) -> list[str]:
+    """A sentence on rows whose label is empty, where others have one."""
+    count = 0 if label is None else int((label.empty & rows).sum())
+    if not 0 < count < rows.sum():
+        return []
+    return [
+        f"{label.name!r} is empty (or NA, or null) in {count:,} of "
+        f"{counted(int(rows.sum()), 'row')}: these are not counted where the label matters"
+    ]
+
+
+def of_runs(columns: Mapping[str, Column]) -> list[str]:
+    """A sentence on a column that says of which model, run or epoch a row is, if of several."""
+    found = []
+    for name, column in columns.items():
+        several = plain(name) in _RUNS and not column.text and len(column.values()[1])
+        if several and several > 1:
+            found.append(
+                f"{name!r} has {several:,} different values, whose rows count together: leave "
+                "those of one for a report on it"
+            )
+    return found
 
 
 def in_words_of(label: Column, answer: Column) -> tuple[Column, list[str]]:
