@@ -1,6 +1,7 @@
 """A report on a file of predictions: ``python -m lib.report my.npz --out report.html``."""
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -86,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"An example is written to {path}. What follows is of:")
             print(f"{' '.join(_program())} {path}{f' --out {printable(out)}' if out else ''}\n")
         elif example:
-            kind = Path(path).suffix.lower().removeprefix(".")
-            print(printable(example_predictions(path, kind, seed=given.get("seed", 0))))
+            print(printable(_example(path, given.get("seed", 0))))
             return 0
         if out is not None:  # before any work
             require_exportable(Path(out))
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             matplotlib.use("svg")  # no screen is needed
             print()
-            with told_if_slow("drawing and writing"):
+            with told_if_slow("drawing and writing"), _naming_option(out):
                 files = report.export(out)
             print("\n".join(map(printable, files)))
     except ReadingError as error:
@@ -117,10 +117,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in error.lines[1:]:
             print(f"  {line}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # who reads has enough, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (ValueError, TypeError, OSError) as error:
         print(f"error: {printable(error)}", file=sys.stderr)
         return 2
     return 0 if report.analyses else 1
+
+
+def _example(path: str, seed: int) -> Path:
+    """Write an example to a file that is not there."""
+    from lib.report import example_predictions
+
+    if Path(path).exists():  # it may be somebody's predictions
+        raise ValueError(f"file must be new, since --example writes to it, got {path}")
+    return example_predictions(path, Path(path).suffix.lower().removeprefix("."), seed=seed)
+
+
+@contextmanager
+def _naming_option(out: str) -> Iterator[None]:
+    """Say of which option it is that something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(
+            f"--out must be where files can be written, got {out}: {error.strerror}"
+        ) from None
 
 
 @contextmanager
@@ -155,7 +178,11 @@ def as_mapping(pairs: Sequence[str]) -> dict[str, str] | None:
 
 def run() -> None:
     """The command ``companion-report``."""
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # an export is whole or not there
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from lib.runs import write_atomic
+from lib.runs.files import can_write
 
 _ALWAYS = ("overview.csv", "report.txt", "next_steps.csv")
 _SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints")  # nobody's work
@@ -20,8 +21,10 @@ _SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints")  # nob
 def require_exportable(folder: Path) -> None:
     """Raise a ValueError if a folder is there that holds anything but an earlier export.
 
-    Or, of a name that ends in ``.html``, any folder.
+    Or, of a name that ends in ``.html``, any folder; or if nothing may be written there.
     """
+    if not can_write(folder.resolve().parent):
+        raise ValueError(f"folder must be where files can be written, got {folder}")
     if folder.suffix.lower() == ".html":
         if folder.is_dir():
             raise ValueError(f"folder must be a file if it ends in .html, got {folder}/")
