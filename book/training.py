@@ -25,8 +25,8 @@
 # ## What holds, and what does not
 #
 # - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept, since
-#   PLD lies below RDP. At P1's largest budget {value}`training.smallest_saving:.0%` of the noise is
-#   there only because RDP is loose.
+#   RDP bounds what is spent. At P1's largest budget {value}`training.smallest_saving:.0%` of the
+#   noise is there only because RDP is loose.
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
 #   exact composition. It is no proof: at a budget of {value}`training.first_epsilon:g`, such models
 #   together spend {value}`training.thumb_together:.2f` by RDP. By PLD they stay within it.

@@ -257,8 +257,6 @@ chapter.values(
     **{f"own_{name}": first[name] for name in ("lead", "low", "high")},
     **{f"loose_{name}": loose[name] for name in ("lead", "low", "high")},
     **{f"tuned_{name}": other[name] for name in ("lead", "low", "high")},
-    own_sctd=float(tables.normalized_scores(trained[OWN], "SCTD", strictest).mean()),
-    tuned_sr=float(tables.normalized_scores(trained[TUNED], "SR", min(tuned_epsilons)).mean()),
     density_low=float(strict["lead"].min()),
     density_high=float(strict["lead"].max()),
     dense_ties=float(dense["never changed"].mean()),
