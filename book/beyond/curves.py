@@ -27,7 +27,7 @@
 #   question, except by chance. This one found {value}`curves.label_tpr:.0%`.
 # - Over all rates it cannot be told from the proven curve. Its lower limit, from
 #   {value}`curves.label_models:,d` training runs, is {value}`curves.label_low:.0%`.
-# - *The attack on examples finds less.* At $\epsilon = $ {value}`curves.epsilon:g`,
+# - *The attack on examples found less.* At $\epsilon = $ {value}`curves.epsilon:g`,
 #   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
 #   {value}`curves.found_tpr:.0%`.
 # - *Open.* Is that chance, the attack's weakness or the proof's? In the hard case ($\epsilon = $
