@@ -17,9 +17,10 @@
 # ```{result} misses
 # ```
 #
-# Each row is a way to go wrong; those on digits are [paper P4's](papers.md) three scenarios.
-# Reported propensities (diamonds) help in three rows. They help neither against leaked test data
-# nor where a threshold decides what is answered.
+# Rows are ways to go wrong, beside two right ones (*by a sequence*, *nothing leaked*). Those on
+# digits follow [paper P4's](papers.md) three scenarios. Reported propensities (diamonds) help in
+# three rows. They help neither against leaked test data nor where a threshold decides what is
+# answered.
 #
 # ## What holds, and what does not
 #
@@ -470,7 +471,7 @@ chapter.values(
 #
 # - **I**: the same classifier at two thresholds, 0.8 and 0.5. The true difference is zero.
 # - **II**: the same classifier, SR against Gini, both stochastic. Again it is zero.
-# - **III**: two classifiers, with one and with two output layers.
+# - **III**: two classifiers, with one and with two output layers. On digits it has those of IV.
 # - **IV** (ours): both have one layer, but the second a twentieth of the labels (at least 20).
 #
 # ```{margin}
@@ -638,8 +639,8 @@ chapter.drawn(figures.draw_misses)
 # - *Looking while fitting.* A confidence sequence needs nuisance functions fitted without later
 #   points. Cross-fitted ones use them.
 # - *Abstentions that are not coin tosses*, such as a chatbot's "I cannot say that", and forecasters
-#   that abstain over time. The talk names both as future work. The latter are [the next
-#   page](beyond/refusals.py).
+#   that abstain over time. The talk names both as future work. The latter have [a page of their
+#   own](beyond/refusals.py).
 #
 # ## Exercises
 #
