@@ -285,6 +285,11 @@ class _Mapper:
                 found = self.hot(family)
                 if found is not None:
                     return None, found
+        if not {"label", "label?"} & {*self.by_role, *self.mapped}:
+            for family in families(self.table.columns):  # cat and dog beside p_cat and p_dog
+                bare = {key: key for key in family.columns if key in self.table.columns}
+                if len(bare) == len(family.columns) and (found := self.hot(Family("", "", bare))):
+                    return None, found
         if self.why and not {"label", "label?"} & {*self.by_role, *self.mapped}:
             raise ReadingError(self.table.source, *dict.fromkeys(self.why))
         column = self.column("label")

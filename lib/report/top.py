@@ -74,6 +74,8 @@ def wide(table: Table) -> Table:
             codes, classes = column.values()
             if name == key or len(classes) != k or (codes < 0).any():
                 continue
+            if (column.numbers % 1 > 0).any():  # no names of classes
+                continue
             pairs = places * k + codes
             order = np.argsort(pairs, kind="stable")
             whole = (np.diff(pairs[order]) == 1).all()
