@@ -49,8 +49,9 @@ def read_predictions(data: Any, mapped: Mapping[str, str] | None = None) -> Mode
     Parameters
     ----------
     data : path-like, pandas or polars DataFrame, or mapping of str to array
-        A file ends in ``.csv``, ``.tsv``, ``.txt``, ``.jsonl``, ``.ndjson``, ``.json``, ``.npz``,
-        ``.npy``, ``.parquet`` or ``.feather`` (the last two need pyarrow) and has at most 2 GB,
+        A file ends in ``.csv``, ``.tsv``, ``.txt``, ``.dat``, ``.jsonl``, ``.ndjson``, ``.json``,
+        ``.npz``, ``.npy``, ``.parquet``, ``.feather`` or ``.arrow`` (the last three need pyarrow)
+        and has at most 2 GB,
         uncompressed.  Text may be packed: ``.csv.gz``, or ``.zip`` with one file.  Nothing is
         unpickled.  Text is in UTF-8 or UTF-16; rows without any cell are skipped.
         Reading takes at most 4 times the memory of the arrays, and no more than

@@ -333,7 +333,7 @@ def _read_npy(path: Path) -> Table:
 
 
 def _read_arrow(path: Path) -> Table:
-    """Parquet or Feather, if pyarrow is here."""
+    """Parquet, Feather or Arrow, if pyarrow is here."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ValueError(
             f"{path}: to read {path.suffix} files, install pyarrow (pip install pyarrow), or save "
@@ -403,7 +403,9 @@ def from_python(data: Any) -> Table | dict[str, Any]:
     source = "data in Python"
     if isinstance(data, Mapping):
         arrays = {str(name): _of_any(name, values) for name, values in data.items()}
-        return _named(source, arrays, []) if arrays else _by_part(source, arrays, [])
+        if not arrays:
+            raise ValueError(f"{source}: must hold arrays by name, such as labels, got none")
+        return _named(source, arrays, [])
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         names = [str(name) for name in data.columns]
         once(Path(source), names)

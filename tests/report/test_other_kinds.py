@@ -369,6 +369,8 @@ def test_tensors_with_gradients_are_arrays():
         logits = torch.tensor(LOGITS, requires_grad=True).to(kind)
         found = read_predictions({"labels": torch.tensor(LABELS), "logits": logits})
         assert abs(found.correct("test")[0].mean() - RIGHT.mean()) < 0.02
+    with pytest.raises(ValueError, match="must hold arrays by name"):
+        read_predictions({})
     with pytest.raises(ValueError, match=r"data\['labels'\] must be an array"):
         read_predictions({"labels": [[1], [1, 2]]})
 
