@@ -351,6 +351,11 @@ class Candidates:
                 kind = "probabilities"
             elif kind in ("shares", "logits"):
                 self.refuse_broken(family, matrix)
+            if kind == "logits" and (base := outputs.base_of(matrix)):
+                matrix *= np.log(base)
+                kind = "log probabilities"
+                told = f"{family.shown} are logarithms to the base {base}: natural ones are taken"
+                self.mapper.says.append(told)
             if self.is_of_classes(family, kind):
                 found.append((family, self.finite(family, matrix, kind), kind))
                 seen.update(names)

@@ -152,6 +152,17 @@ def kind_of(matrix: Array) -> str:
     return "shares" if kinds <= {"one hot", "probabilities", "shares"} else "logits"
 
 
+def base_of(matrix: Array) -> int:
+    """The base, 10 or 2, of which rows are the logarithms of probabilities; 0 if of neither."""
+    if np.nanmax(matrix, initial=-np.inf) > 0:
+        return 0
+    few = matrix[: 2 * _BLOCK]
+    for base in (10, 2):
+        if "log probabilities" == kind_of(few * math.log(base)) == kind_of(matrix * math.log(base)):
+            return base
+    return 0
+
+
 def _kind_of_block(known: Array, step: float) -> str:
     """The kind of some rows whose last decimal is of that unit, 0 if there is none."""
     low, high, k = known.min(), known.max(), known.shape[1]

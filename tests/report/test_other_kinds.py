@@ -363,6 +363,14 @@ def test_exchanged_classes_take_their_names_along():
         np.testing.assert_array_equal(found.test_labels, 1 - SECOND)
 
 
+@pytest.mark.parametrize("base", [2, 10])
+def test_logarithms_to_another_base_are_natural_ones(base):
+    data = of([f"logprob_{w}" for w in WORDS], np.log(P) / np.log(base), label=WORDS[LABELS])
+    found = read_predictions(data)
+    np.testing.assert_allclose(special.softmax(found.test_logits, axis=1), P)
+    assert says(data, f"are logarithms to the base {base}")
+
+
 def test_tensors_with_gradients_are_arrays():
     torch = pytest.importorskip("torch")
     for kind in (torch.float32, torch.bfloat16):
