@@ -36,7 +36,7 @@
 # - *Caution.* Part of the score is still accuracy, so scores at different accuracies do not
 #   compare. A random order scores {value}`normalized_score.random_90:.3f` at an accuracy of 0.9. At
 #   0.6 it scores {value}`normalized_score.random_60:.3f`. The figure takes
-#   [that part out](#order-or-accuracy).
+#   [that part out](#order-or-accuracy) {claim}`P1-order-lost`.
 # - *Caution.* Test sets are small for this. Of {value}`normalized_score.comparisons` comparisons
 #   with the softmax response {value}`normalized_score.not_enough` need more points than there are.
 
