@@ -629,8 +629,8 @@ for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
 #
 #    :::{dropdown} Solution
 #    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
-#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. A hundred models cannot
-#    refute a claim of $\epsilon = 8$, however bad the training is.
+#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. Ten thousand models
+#    cannot refute a claim of $\epsilon = 8$, however bad the training is.
 #    :::
 
 # %% tags=["solution"]
