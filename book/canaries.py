@@ -23,9 +23,9 @@
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
 #   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
-# - *Holds, as far as intervals tell.* Those of ALIBI and AGIBI overlap at every level; P5 names no
-#   test. But of the same canaries AGIBI's model names fewer outright at high accuracy (an exact
-#   test, if canaries are independent). Another might not.
+# - *Holds, as far as intervals tell.* Those of ALIBI and AGIBI overlap at every level. But of the
+#   same canaries AGIBI's model names fewer outright at high accuracy (an exact test, if canaries
+#   are independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
 #   add up with many classes. With ten classes the paper's lower bound errs in
 #   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
@@ -557,8 +557,8 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
 # teachers {value}`canaries.ensemble:.3f`. Logistic regression on the same answers reaches
 # {value}`canaries.linear_accuracy:.3f`, so the student's training still costs some. *By its votes*,
-# as table and figure have it, PATE spent $\epsilon = $ {value}`canaries.pate_claimed:.2f`: no
-# guarantee. Before anything was asked, {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
+# PATE spent $\epsilon = $ {value}`canaries.pate_claimed:.2f`, which is no guarantee. Beforehand
+# {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
 # {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI).
 
 # %%
