@@ -488,8 +488,6 @@ settings = mechanisms.MechanismSettings(
 results = mechanisms.run_mechanisms(settings)
 mechanisms.require_consistent(results)
 trained = mechanisms.mechanism_table(results)
-
-# %%
 chapter.table(
     trained,
     "trained",
