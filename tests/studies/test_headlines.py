@@ -284,7 +284,7 @@ def test_what_mechanisms_keep_at_the_smallest_claim_that_two_of_them_share(alibi
         f"At a claim of 1 ALIBI is right in {alibi:.0%},\n"
         f"randomized response (RR) in {response:.0%}"
     )
-    assert sorted(words) == ["ALIBI", "PATE", "RR", "none"]
+    assert sorted(words) == ["ALIBI", "PATE, by its votes", "RR", "no privacy"]
     assert "Fashion-MNIST" in drawn.caption
 
 
