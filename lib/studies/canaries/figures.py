@@ -73,13 +73,13 @@ def draw_careful(run: Run) -> Drawn:
             ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", **points)
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
-    axes[-1].set_xlabel(r"lower limit of $\epsilon$ (too high in 2.5%)")
+    axes[-1].set_xlabel(r"lower limit of $\epsilon$ (97.5%)")
     head_rows(figure, careful_headline(table))
     words_above(axes[0], {word: colour for word, colour, _ in shown.values()}, -70)
     return Drawn(
         figure,
         "Three or four lower bounds per training, a plot per data set.",
-        "Lower ends of 95% intervals for epsilon from the same confidences: P5's, with the "
+        "Lower limits of 95% intervals for epsilon from the same confidences: P5's, with the "
         "thresholds paid for, and the two valid bounds (thresholds paid for, too).",
     )
 
