@@ -541,6 +541,11 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 # {value}`canaries.alibi_last_top:.2f`.
 #
 # ```{margin}
+# **PATE's *claimed* epsilon** in the table is what its votes spent. That depends on private labels,
+# and promises nothing beforehand.
+# ```
+#
+# ```{margin}
 # **ALIBI beside AGIBI.** By one label ALIBI shows {value}`canaries.alibi_first_one:.2f`, and AGIBI
 # {value}`canaries.agibi_first_one:.2f`. The two do not compare: $\delta$ uses up the error that a
 # small bound may have. By the same rule ALIBI, or no privacy, would show 0.
