@@ -158,7 +158,7 @@ def two_samples(
         chance[rows] = extreme.sum(axis=1)
         if chance.max() + _MISSED > enough:
             return min(1.0, float(chance.max()) + _MISSED)
-    return min(1.0, max(chance.max(), float((_finer() @ chance).max())) + _MISSED)
+    return min(1.0, float(max(chance.max(), (_finer() @ chance).max())) + _MISSED)
 
 
 def _places(n: int) -> Floats:
