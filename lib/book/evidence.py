@@ -54,10 +54,14 @@ def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
     """The same for a :class:`lib.selective.Mean`; unbounded for one run or no spread.
 
     Its own degrees of freedom are estimated, and with two or three runs too large too often: those
-    of the runs are taken where they are fewer, which is exact or wide.
+    of the runs are taken where they are fewer, which is exact or wide. Where too few points vary
+    for a variance, the interval is the mean's own, of bounds.
     """
     if n < 2 or not mean.standard_error:
         return Evidence(float(mean.value), n=n)
+    if mean.few is not None:
+        low, high = mean.interval(level)
+        return Evidence(float(mean.value), float(low), float(high), n)
     quantile = scipy.stats.t.isf((1 - level) / 2, min(mean.degrees, n - 1))
     half = float(quantile) * mean.standard_error
     return Evidence(float(mean.value), mean.value - half, mean.value + half, n)

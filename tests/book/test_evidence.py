@@ -24,7 +24,8 @@ from lib.book.claims import (
 from lib.book.evidence import Evidence
 from lib.book.execute import execute_chapter
 from lib.book.records import read_records, write_record
-from lib.selective.uncertainty import mean_over_seeds
+from lib.selective import normalized_score
+from lib.selective.uncertainty import compare_over_seeds, mean_over_seeds
 
 BASE = {"id": "A", "paper": "P2", "chapter": "one", "place": "Table 1", "claim": "So."}
 BASE |= {"kind": "trend", "why": "chance.", "across": "trainings"}
@@ -75,6 +76,34 @@ def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, point
     values += math.sqrt(variance) * rng.standard_normal((REPETITIONS, 1))  # the same points for all
     means = (mean_over_seeds(row, variance, 1000) for row in values)
     errs_at_its_level((evidence.of_mean(mean, n) for mean in means), uses_it_up=not points)
+
+
+def rare_errors(rng, n, runs):
+    """Common errors that one score ranks low, and rare ones that the other ranks first."""
+    u = rng.random(n)
+    common, rare = u < 0.05, (u >= 0.05) & (u < 0.06)
+    one, other = rng.random((2, runs, n))
+    one[:, common] = 0.1 + 0.2 * one[:, common]
+    other[:, common] *= 0.1
+    one[:, rare] *= 0.1
+    other[:, rare] = 0.98 + 0.02 * other[:, rare]
+    correct = np.tile(~(common | rare), (runs, 1))
+    return correct, one, correct, other
+
+
+def test_a_few_points_that_decide_are_not_taken_for_all_there_are():
+    """Three of 300 points carry the difference: by the variance alone one side errs in 5%."""
+    rng = np.random.default_rng(1)
+    correct, one, _, other = rare_errors(rng, 10**6, 1)
+    true = normalized_score(correct[0], one[0]) - normalized_score(correct[0], other[0])
+    errors, plain, repetitions = np.zeros(2, int), 0, 400
+    for _ in range(repetitions):
+        mean = compare_over_seeds(*rare_errors(rng, 300, 5))
+        found = evidence.of_mean(mean, 5)
+        errors += [found.low > true, found.high < true]
+        plain += evidence.of_mean(replace(mean, few=None), 5).low > true
+    assert errors.max() <= most(0.025, repetitions)
+    assert plain > errors[0]
 
 
 def test_an_effect_is_found_and_one_on_the_other_side_refuted():
