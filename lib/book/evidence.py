@@ -32,7 +32,9 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
     """Student's interval for the mean of a few independent runs, which it takes to be normal.
 
     Differences that are paired by run are taken before. Unbounded for one run, and for runs that
-    all agree up to rounding: their spread is unknown then, not 0.
+    all agree up to rounding: their spread is unknown then, not 0. Skewed runs err too often on one
+    side: exponential ones in 0.11 of cases instead of 0.025 with 3 or 5 runs, in 0.10 with 10.
+    Differences of two methods whose runs are alike in shape and spread are not skewed.
 
     Examples
     --------

@@ -66,6 +66,43 @@ def test_without_an_effect_either_verdict_is_as_rare_as_it_says(n, step):
     errs_at_its_level((evidence.runs(row) for row in values), uses_it_up=not step)
 
 
+@pytest.mark.parametrize(("n", "documented"), [(3, 0.11), (5, 0.11), (10, 0.10)])
+def test_skewed_runs_err_on_one_side_as_documented(n, documented):
+    """Exponential runs, by chance not further from what the function says; differences do not."""
+    values = np.random.default_rng(n).exponential(size=(2, REPETITIONS, n)) - 1
+    words = verdicts(evidence.runs(row) for row in values[0])
+    least, largest = stats.binom.interval(1 - 2e-4, REPETITIONS, documented)
+    assert least <= words[NOT_REPRODUCED] <= largest
+    assert words[REPRODUCED] <= most(0.025)
+    errs_at_its_level(map(evidence.runs, values[0] - values[1]), uses_it_up=False)
+
+
+SHAPES = {
+    "normal": (lambda rng, size: rng.standard_normal(size), 0.03),
+    "exponential": (lambda rng, size: rng.exponential(size=size) - 1, 0.1),
+}
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_welch_of_few_runs_as_the_pages_tests_use_it(n, times, shape):
+    """Two methods of the same mean: a side errs in 0.03 at most, in 0.1 if one is skewed and wide.
+
+    A difference that it calls "not beyond chance" is called so too seldom then, not too often.
+    """
+    draw, skewed_and_wide = SHAPES[shape]
+    rng = np.random.default_rng([n, times])
+    one, other = draw(rng, (REPETITIONS, n)), times * draw(rng, (REPETITIONS, n))
+    found = stats.ttest_ind(one, other, axis=1, equal_var=False)
+    level = skewed_and_wide if times > 1 else 0.03
+    for sign in (1, -1):
+        errors = np.count_nonzero((found.pvalue <= 0.05) & (sign * found.statistic > 0))
+        assert errors <= most(level)
+    both = np.count_nonzero(found.pvalue <= 0.05)
+    assert both > most(0.05) if shape == "exponential" and times > 1 else both <= most(0.06)
+
+
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("points", [0.0, 0.3, 1.0, 10.0])
 def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, points):
