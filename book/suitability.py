@@ -218,8 +218,8 @@ interactive.show(
 # %% [markdown]
 # ## The folds
 #
-# The paper's Tables 2 and 3 list user folds by year, region and cell type, with the accuracy of the
-# first model on each. The authors publish them; ours are computed from the signals.
+# The paper's Tables 2 and 3 list user folds by year, region and cell type, with the accuracy on
+# each. The authors publish these for their first model; ours are computed from its signals.
 
 # %%
 published = {}
@@ -599,8 +599,8 @@ chapter.settle(
 # ## What the paper leaves open
 #
 # **The experiments are not independent.** All pairs of a user fold share its data, so a fold on
-# which the estimator is too optimistic produces false positives in bulk. In the figure each user
-# fold is one point.
+# which the estimator is too optimistic produces false positives in bulk. In the figure a user fold
+# is one point for each model.
 
 # %%
 per_fold = experiment.summarise_folds(ood, alpha)

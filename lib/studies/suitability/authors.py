@@ -12,6 +12,7 @@ after those in it, in one stream.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,12 @@ def authors_tasks(
     return tasks[len(before) * len(folds) :]
 
 
+@lru_cache(maxsize=3)
+def _study_of(dataset: str, seed: int, state: str) -> Study:
+    """A model's study, read once for all of a process's jobs while its files stay the same."""
+    return wilds_study(dataset, seed)
+
+
 @dataclass(frozen=True)
 class AuthorsRun:
     """A job: all experiments of one model by these shuffles."""
@@ -87,7 +94,7 @@ class AuthorsRun:
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Run the experiments, in distribution and out of it."""
-        study, kept = wilds_study(self.dataset, self.seed), {}
+        study, kept = _study_of(self.dataset, self.seed, self.data_fingerprint()), {}
         if self.signals:
             study = only_signals(study, self.signals)
         for kind in _KINDS:
