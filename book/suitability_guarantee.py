@@ -30,8 +30,8 @@
 # - *Caution.* On the user's data they are too high in
 #   {value}`suitability_guarantee.delta_user_positive:.0%` of the experiments.
 # - *Caution.* A margin adjusted by a few labels "maintains" no guarantee, since the labels' own
-#   error is left out. With 100 labels, in a simulation, the error rate is
-#   {value}`suitability_guarantee.flattered_plug_in:.1%` instead of 5%.
+#   error is left out. In a simulation with 100 labels the error rate is
+#   {value}`suitability_guarantee.flattered_plug_in:.1%`, far above the level.
 # - *Caution.* The filter needs honesty. With honest parties it calls
 #   {value}`suitability_guarantee.honest:.0%` of the unsuitable cases SUITABLE. With hold-out rows
 #   chosen to teach the estimator nothing it is {value}`suitability_guarantee.flat:.0%`, though all

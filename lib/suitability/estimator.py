@@ -366,10 +366,10 @@ def _newton(
 ) -> Array:
     """Minimize m penalized logistic losses for each design, with row weights of shape (..., m, n).
 
-    The design has the shape (..., n, d); the probabilities to be met, (..., m, n), may be shared, as
-    may the start, (..., m, d). The tolerance is that of the last step, as the largest change of a
-    linear predictor: convergence is quadratic, and the error that is left of the order of its
-    square. Bach, Self-concordant analysis for logistic regression, 2010.
+    The design has the shape (..., n, d). The probabilities to be met, of shape (..., m, n), may be
+    shared, as may the start, of shape (..., m, d). The tolerance is that of the last step, as the
+    largest change of a linear predictor: convergence is quadratic, and the error that is left of
+    the order of its square. Bach, Self-concordant analysis for logistic regression, 2010.
     """
     d = design.shape[-1]
     theta = np.zeros((1, d)) if theta is None else theta
