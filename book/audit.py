@@ -16,7 +16,7 @@
 # ```{result} selection
 # ```
 #
-# Dots to the right of the dotted line err too often.
+# Dots well to the right of the dotted line err too often.
 #
 # ## What holds, and what does not
 #
@@ -30,8 +30,8 @@
 #   {value}`audit.level:.0%` it holds in {value}`audit.bayesian_equal:.0%` of the audits at small
 #   rates. At those of P3's Figure 4 it holds in {value}`audit.bayesian_equal_most:.0%`.
 # - *Caution.* Near $\epsilon = 0$ the Bayesian bound is too high even at a fixed threshold. At 0 it
-#   never holds where $\delta$ is tiny, since the posterior has no mass there. A small positive
-#   bound is no evidence against perfect privacy.
+#   never holds where $\delta$ is tiny, since the posterior has hardly any mass there. A small
+#   positive bound is no evidence against perfect privacy.
 # - *Caution.* The largest of many bounds is not a bound. The Bayesian one errs far more often than
 #   the {value}`audit.allowed:.0%` that the level allows. Clopper-Pearson's errs in
 #   {value}`audit.best_cp:.0%` here, but nothing guarantees that.
@@ -447,7 +447,7 @@ chapter.values(
     bayesian_equal=equal["bayesian"].min(),
     bayesian_equal_most=equal["bayesian"].max(),
     bayesian_example=studies.actual_coverage(0.25, 0.35, 200, 0.05, level)["bayesian"],
-    cp_typical=largest["clopper-pearson"].median(),
+    cp_typical=unequal["clopper-pearson"].median(),
     cp_least=largest["clopper-pearson"].min(),
     jeffreys_least_coverage=largest["jeffreys"].min(),
     near=near,
@@ -471,8 +471,8 @@ chapter.values(
 # *Near* $\epsilon = 0$ the number of trials decides. With rates of {value}`audit.near` and the
 # fewest trials of the table the Bayesian bound holds in {value}`audit.bayesian_near_zero:.3f` of
 # the audits, with many trials far more often. *At* 0 the coverage is
-# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has no
-# mass there, so its lower bound is always positive.
+# {value}`audit.bayesian_at_zero:.0%`. With $\delta = $ {value}`audit.delta:g` the posterior has
+# hardly any mass there, so its lower bound is always positive.
 #
 # ## Choosing the best threshold
 #
@@ -534,9 +534,12 @@ chapter.values(
 )
 
 # %% [markdown]
-# These bounds are one-sided, and the level allows {value}`audit.allowed:.0%`. (P3's are the lower
-# limits of two-sided intervals, its Eq. 4: they allow half of that.) The best Bayesian bound of the
-# sweep exceeds the truth in up to {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$.
+# These bounds are one-sided, and the level allows {value}`audit.allowed:.0%`. P3 takes the lower
+# limits of two-sided intervals (its Eq. 4), which allow half of that. At that level, too, the best
+# Bayesian bound errs several times as often as allowed, at the smaller $\epsilon$.
+#
+# The best Bayesian bound of the sweep exceeds the truth in up to
+# {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$.
 # There even the bound at a fixed threshold does, in {value}`audit.fixed_bayesian:.0%`: the Bayesian
 # bound is too high near $\epsilon = 0$. The best of the sweep by Clopper-Pearson, conservative as
 # that is, errs about as often as allowed: in {value}`audit.best_cp:.0%`. Corrected by a union bound

@@ -472,23 +472,11 @@ chapter.values(
 # curve, which is true here.
 
 # %%
-power, confidence = 0.9, 0.95
+power = detection.POWER
 detected = stored_table(
     detection.detection_table,
-    problem, detection_models, sanity_models, level=confidence, power=power, seed=seed,
+    problem, detection_models, sanity_models, level=detection.LEVEL, power=power, seed=seed,
 )  # fmt: skip
-
-# %%
-chapter.figure(
-    figures.plot_detection(detected),
-    "detection",
-    alt="Falling curves, one per audit: even thousands of models see factors above two only.",
-    caption=(
-        f"Smallest understatement of epsilon that a {confidence:.0%} lower bound finds in "
-        f"{power:.0%} of the audits; where a line is missing, none is found. The Gaussian bound "
-        "rests on a hypothesis."
-    ),
-)
 
 # %%
 chapter.table(
@@ -498,6 +486,9 @@ chapter.table(
     "claim is accused",
     {"error rate": ".3f", "white box": ".2f", "final model": ".2f"},
 )
+
+# %%
+chapter.drawn(figures.draw_detection)
 largest, smallest_size = max(detection_models), min(detection_models)
 at = detected.set_index(["audit", "models"])
 
@@ -562,23 +553,15 @@ chapter.values(
 
 # %%
 one_run = pd.concat([detection.compare_one_run(r, [1, 4, 16, 50, 128, 512, 1024]) for r in results])
-chapter.figure(
-    figures.plot_one_run(one_run),
-    "one_run",
-    alt="Lower bounds against the number of models: the one-run audit is higher at every budget.",
-    caption=(
-        "Lower bounds (95%, all choices paid for) with one challenge point a model, "
-        "and with every point of every model as a canary."
-    ),
-)
-
-# %%
 chapter.table(
     one_run.pivot(index=["epsilon", "models"], columns="audit", values="lower bound").reset_index(),
     "one_run",
     "Lower bounds by number of audited models",
     {"many runs": ".3f", "one run each": ".3f"},
 )
+
+# %%
+chapter.drawn(figures.draw_one_run)
 both = one_run.pivot(index=["epsilon", "models"], columns="audit", values="lower bound").dropna()
 at_most = both.loc[max(epsilons)].index.max()
 chapter.values(one_models=int(at_most))

@@ -488,17 +488,6 @@ settings = mechanisms.MechanismSettings(
 results = mechanisms.run_mechanisms(settings)
 mechanisms.require_consistent(results)
 trained = mechanisms.mechanism_table(results)
-chapter.figure(
-    figures.plot_accuracy(trained),
-    "accuracy",
-    alt="Accuracy against epsilon, a curve each, and bars for what the canaries show.",
-    caption=(
-        f"Our models ({own}): test accuracy against the epsilon that is claimed, and what the "
-        "canaries measure (bars that reach the edge are unbounded)."
-    ),
-)
-
-# %%
 chapter.table(
     trained,
     "trained",
@@ -510,6 +499,9 @@ chapter.table(
         **dict.fromkeys(["low", "high", "corrected", "one label", "top label"], ".2f"),
     },
 )
+
+# %%
+chapter.drawn(figures.draw_accuracy)
 
 # %%
 advantages = mechanisms.advantages(results)

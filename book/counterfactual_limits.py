@@ -17,9 +17,10 @@
 # ```{result} misses
 # ```
 #
-# Each row is a way to go wrong; those on digits are [paper P4's](papers.md) three scenarios.
-# Reported propensities (diamonds) help in three rows. They help neither against leaked test data
-# nor where a threshold decides what is answered.
+# Rows are ways to go wrong, beside two right ones (*by a sequence*, *nothing leaked*). Those on
+# digits follow [paper P4's](papers.md) three scenarios. Reported propensities (diamonds) help in
+# three rows. They help neither against leaked test data nor where a threshold decides what is
+# answered.
 #
 # ## What holds, and what does not
 #
@@ -470,7 +471,7 @@ chapter.values(
 #
 # - **I**: the same classifier at two thresholds, 0.8 and 0.5. The true difference is zero.
 # - **II**: the same classifier, SR against Gini, both stochastic. Again it is zero.
-# - **III**: two classifiers, with one and with two output layers.
+# - **III**: two classifiers, with one and with two output layers. On digits it has those of IV.
 # - **IV** (ours): both have one layer, but the second a twentieth of the labels (at least 20).
 #
 # ```{margin}
@@ -523,13 +524,6 @@ if with_images:
 draws = {"linear": linear_draws, "super": super_draws}
 runs = scenarios.scenario_runs(datasets, draws, seed)
 ones = scenarios.scenario_table(runs)
-shown_ones = ones[ones["learner"] == ("super" if super_draws else "linear")]
-chapter.figure(
-    figures.plot_scenarios(shown_ones),
-    "scenarios",
-    alt="For each scenario a 95% interval, the true difference and that of the selective scores.",
-    caption="One draw of each scenario: 95% interval, truth and difference of selective scores.",
-)
 numbers = ["coverage A", "coverage B", "selective difference", "true difference", "low", "high"]
 
 # %%
@@ -540,6 +534,9 @@ chapter.table(
     dict.fromkeys(numbers, ".3f"),
     csv=ones,
 )
+
+# %%
+chapter.drawn(figures.draw_scenarios)
 many = scenarios.draws_table(runs)
 
 # %%
@@ -555,7 +552,7 @@ chapter.table(
 if with_images:
     linear = many[(many["learner"] == "linear") & (many["data"] == images)].set_index("scenario")
     missed = linear["missed"] / linear["draws"]
-    flexible = many[(many["learner"] == shown_ones["learner"].iloc[0]) & (many["data"] == images)]
+    flexible = many[(many["learner"] == ones["learner"].iloc[-1]) & (many["data"] == images)]
     two = flexible.set_index("scenario").loc["II"]
     chapter.check("P4-S-I", evidence.share(linear["rejected"]["I"], linear_draws))
     chapter.check("P4-S-II", evidence.share(two["rejected"], two["draws"]))
@@ -642,8 +639,8 @@ chapter.drawn(figures.draw_misses)
 # - *Looking while fitting.* A confidence sequence needs nuisance functions fitted without later
 #   points. Cross-fitted ones use them.
 # - *Abstentions that are not coin tosses*, such as a chatbot's "I cannot say that", and forecasters
-#   that abstain over time. The talk names both as future work. The latter are [the next
-#   page](beyond/refusals.py).
+#   that abstain over time. The talk names both as future work. The latter have [a page of their
+#   own](beyond/refusals.py).
 #
 # ## Exercises
 #

@@ -25,8 +25,8 @@
 # ## What holds, and what does not
 #
 # - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept, since
-#   PLD lies below RDP. At P1's largest budget {value}`training.smallest_saving:.0%` of the noise is
-#   there only because RDP is loose.
+#   RDP bounds what is spent. At P1's largest budget {value}`training.smallest_saving:.0%` of the
+#   noise is there only because RDP is loose.
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
 #   exact composition. It is no proof: at a budget of {value}`training.first_epsilon:g`, such models
 #   together spend {value}`training.thumb_together:.2f` by RDP. By PLD they stay within it.
@@ -370,7 +370,7 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 # ## What is new here
 #
 # - A nearly exact accountant is applied to P1's own setting for CIFAR-10 (and to our digits).
-# - P1's rule of thumb is tested as a guarantee, and is none.
+# - P1's rule of thumb is tested as a guarantee: by P1's own accountant it is none.
 # - Opacus and an engine of our own give the same private model for the same seed.
 # - What P1's experiments take is stated in advance: about {value}`training.a100_hours:,.0f` hours
 #   of an A100.
@@ -428,7 +428,7 @@ for row in budget_table([3.0], 1e-5, sample_rate=0.01, steps=1000, members=5):
 # 3. Two accountants read the same ledger. What does the looser one cost?
 #
 #    :::{dropdown} Solution
-#    RDP proves less than PLD does, by a tenth of $\epsilon$ or somewhat more here. Nothing about
+#    RDP proves less than PLD does, by about a tenth of $\epsilon$ or more here. Nothing about
 #    the training differs. Only the proof is tighter, so whoever stays within a budget by RDP has
 #    some to spare.
 #    :::

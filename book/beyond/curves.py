@@ -21,14 +21,13 @@
 # ## What holds, and what does not
 #
 # - *Holds.* {value}`curves.refuted` of {value}`curves.attacks` attacks refute a proof, with limits
-#   that hold jointly. The attacks cover [all pages that train privately](#all-private-models), not
-#   only the three settings above.
+#   that hold jointly. They cover [mechanisms of other pages](#all-private-models), too.
 # - *Labels may give away all that is proven.* At a false positive rate of {value}`curves.fpr:.0%`
 #   no attack can find more than {value}`curves.label_proven:.0%` of the records with the label in
 #   question, except by chance. This one found {value}`curves.label_tpr:.0%`.
 # - Over all rates it cannot be told from the proven curve. Its lower limit, from
 #   {value}`curves.label_models:,d` training runs, is {value}`curves.label_low:.0%`.
-# - *The attack on examples finds less.* At $\epsilon = $ {value}`curves.epsilon:g`,
+# - *The attack on examples found less.* At $\epsilon = $ {value}`curves.epsilon:g`,
 #   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
 #   {value}`curves.found_tpr:.0%`.
 # - *Open.* Is that chance, the attack's weakness or the proof's? In the hard case ($\epsilon = $
@@ -348,7 +347,7 @@ chapter.table(
 
 # %% [markdown]
 # (all-private-models)=
-# ### Private models of all pages in one picture
+# ### Private models of other pages in one picture
 #
 # Each page that trains privately has ledgers; here is what some of them prove. Attacks on real data
 # are blue. Where there are none, the book's engine trains small models by the *same* mechanism

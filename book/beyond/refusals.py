@@ -307,7 +307,7 @@ chapter.values(
     text_truth=by_group["true difference"].iloc[0],
     groups=len(groups),
     groups_held=int(inside.sum()),
-    groups_apart=int((groups["low"] > 0).sum()),
+    groups_apart=int(((groups["low"] > 0) | (groups["high"] < 0)).sum()),
 )
 
 # %% [markdown]
@@ -329,7 +329,8 @@ chapter.values(
 # ## What this page leaves out
 #
 # - *Coins that lie.* A service that reports wrong propensities is weighted wrongly.
-# - *Abstention by a rule* has no floor. [The page before](../counterfactual_limits.py) has bounds.
+# - *Abstention by a rule* has no floor. What remains are
+#   [bounds](../counterfactual_limits.py#abstention-by-a-rule).
 # - *Betting.* Sequences that test each value by a bet {cite}`waudby2024estimating` can be narrower
 #   where points are alike. Ours hold even where the difference drifts.
 # - *Forecasts beyond the next point*, for which the past is not known in time.

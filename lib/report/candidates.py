@@ -1,5 +1,6 @@
 """Every way to read what a model says in a table, the surest kind of output that there is."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from lib.report import outputs
 from lib.report.mapped import refuse
-from lib.report.naming import Family, families, is_spread, role_of
+from lib.report.naming import Family, counted, families, is_spread, role_of
 from lib.report.numbers import NO_CONFIDENCE, Numbers, predictions, union
 from lib.report.other_tasks import refuse_confusion
 from lib.report.outputs import Candidate, Labels
@@ -40,6 +41,8 @@ _SAYS = {
 }
 _LOGIT_WORDS = ("logit", "score", "likelihood", "log_p", "logp", "class", "output", "sigmoid")
 _UNLIKE = 0.9  # fraction below which predictions are of something else, of more than two classes
+_SHOWN = 5  # cells of a row in an error
+_TOGETHER = 0.3  # correlation of two columns that are not of two classes
 _DOUBTED = 20  # rows from which a label that follows from the outputs is none
 
 
@@ -181,6 +184,8 @@ class Candidates:
             found = [one for one in found if not one[0].of_labels]
         found.sort(key=lambda one: (not self.fits([*one[0].columns]), one[0].vague))
         family, matrix, kind = found[0]
+        if kind == "shares":
+            self.refuse_runs(family, matrix)
         keys = [*family.columns]
         found = [one for one in found if same_keys(one[0].columns) == same_keys(keys)]
         options = self.labels(keys)
@@ -303,10 +308,48 @@ class Candidates:
             if kind == "shares" and self.without_weight(family, matrix):
                 matrix /= np.fmax(matrix.sum(axis=1, keepdims=True), np.finfo(float).tiny)
                 kind = "probabilities"
+            elif kind in ("shares", "logits"):
+                self.refuse_broken(family, matrix)
             if self.is_of_classes(family, kind):
                 found.append((family, self.finite(family, matrix, kind), kind))
                 seen.update(names)
         return found
+
+    def refuse_broken(self, family: Family, matrix: Array) -> None:
+        """Raise an error where most rows are probabilities, by their sums, and some are not."""
+        known = self.rows & ~np.isnan(matrix).any(axis=1) & (matrix != 0).any(axis=1)
+        good = (abs(matrix.sum(axis=1) - 1) <= outputs.SUM) & (matrix >= 0).all(axis=1)
+        bad = known & ~good
+        if not bad.any() or (good & known).sum() < bad.sum() or not self.fits([*family.columns]):
+            return
+        row = int(bad.argmax())
+        cells = ", ".join(f"{value:.4g}" for value in matrix[row, :_SHOWN])
+        pattern = shlex.quote(f"probabilities={family.pattern}")
+        raise ReadingError(
+            self.table.source,
+            f"{family.shown} are probabilities, whose rows sum to 1, in "
+            f"{int((good & known).sum()):,} of {counted(int(known.sum()), 'row')}, but not in "
+            f"{self.table.place(row)}: {cells}{', ...' * (len(matrix.T) > _SHOWN)}.",
+            f"Mend or leave out such rows, or --map {pattern} takes them as they are.",
+        )
+
+    def refuse_runs(self, family: Family, matrix: Array) -> None:
+        """Raise an error where two columns are of one class: those of two rise as others fall."""
+        known = self.rows & ~np.isnan(matrix).any(axis=1)
+        if matrix.shape[1] != 2 or known.sum() < _DOUBTED or {*_KINDS} & {*self.mapped}:
+            return
+        if (np.ptp(matrix[known], axis=0) == 0).any():
+            return
+        if np.corrcoef(matrix[known].T)[0, 1] > _TOGETHER:
+            both, each = (shlex.quote(f"{r}={family.pattern}") for r in (
+                "probability", "probabilities"))  # fmt: skip
+            raise ReadingError(
+                self.table.source,
+                f"{family.shown} rise and fall together, and their rows do not sum to 1: they seem "
+                "to be of one class, by two runs or models, and not of two classes.",
+                f"--map {both} if so: both are of the second class.",
+                f"--map {each} if each is of a class.",
+            )
 
     def without_weight(self, family: Family, matrix: Array) -> bool:
         """Whether a column of how much speaks for no answer makes up what rows lack to 1."""

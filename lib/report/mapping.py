@@ -13,10 +13,11 @@ from lib.data.arrays import MOST_CHARACTERS
 from lib.data.untrusted import printable, short
 from lib.report import outputs, unsaid
 from lib.report.candidates import Candidates
+from lib.report.choice import choose
 from lib.report.lacks import NO_REPORT, nothing, of_papers
 from lib.report.mapped import check_roles, check_used, refuse
 from lib.report.naming import Family, counted, families, paired, part_of, plain, role_of
-from lib.report.other_tasks import refuse_other_tasks, refuse_totals
+from lib.report.other_tasks import refuse_other_tasks, refuse_tables, refuse_totals, refuse_values
 from lib.report.outputs import Candidate
 from lib.report.predictions import MOST_GROUPS
 from lib.report.tables import MOST_WORDS, Column, ReadingError, Table
@@ -26,9 +27,6 @@ Array = npt.NDArray[Any]
 
 PARTS = ("holdout", "test", "user")
 _SPLITS = ("train", "val", "test", "production")
-_NAME_THEM = (
-    "Name the columns by their classes, such as p_cat and p_dog, to be sure of their order."
-)
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,8 @@ class _Mapper:
 
     def read(self) -> Reading:
         """All steps, in order."""
+        if not self.mapped:
+            refuse_tables(self.table)
         self.parts = self.read_parts()
         kept = self.parts != "train"
         self.abstained = self.read_abstained()
@@ -334,7 +334,8 @@ class _Mapper:
                 answers[place], said = unsaid.in_words_of(label, column)
                 self.table.columns[column.name] = answers[place]
                 self.says += said
-            refuse_other_tasks(self.table, label, answers)
+            asked = {"label", "prediction"} <= {*self.mapped}
+            refuse_other_tasks(self.table, label, answers, asked)
             if gone := unsaid.unknown_labels(label, answers, self.table.columns):
                 self.says.append(
                     f"{label.name!r}: {unsaid.told(label, gone, kept)} is taken for an unknown "
@@ -350,6 +351,8 @@ class _Mapper:
                     self.table.columns[column.name] = column
                 if role_of(column.name).startswith("prediction"):
                     self.says += unsaid.never_true(column, label, kept)
+        elif not self.mapped:
+            refuse_values(self.table, answers)
         column = self.column("prediction")
         if column is None:
             return label, ""
@@ -533,64 +536,6 @@ class _Mapper:
                     f"in {self.table.rows:,} rows, so that intervals count these and not rows"
                 )
         return found
-
-
-def choose(source: str, candidates: list[Candidate], rows: Array) -> Candidate:
-    """The reading that is sure, or an error that shows all with their accuracy.
-
-    A reading is supported if its accuracy is above that of the commonest class or, with two
-    classes, if it ranks the second one's rows above the others'.
-    """
-    scores = [one.scored(rows) for one in candidates]
-    if len(candidates) == 1 and not (candidates[0].guess and scores[0] is not None):
-        return candidates[0]
-    supported = [
-        one
-        for one, score in zip(candidates, scores, strict=True)
-        if score is None or score[0] > score[1] or (one.ranks(rows) or 0.0) > 0.5
-    ]
-    above = [
-        one
-        for one, score in zip(candidates, scores, strict=True)
-        if score is not None and score[0] > score[1]
-    ]
-    if any(one.contrary for one in candidates):
-        above, supported = [], []
-    if len(supported) == 1 or (len(above) == 1 and len(supported) == 2 and above[0] in supported):
-        one = (above or supported)[0]
-        if one.ordered and (found := one.better_order(rows)):
-            raise ReadingError(
-                source,
-                f"the columns may be in another order than the classes: {'; '.join(one.says)}. So "
-                f"read, its accuracy is {found[0]:.3f}; in the order that fits best it would be "
-                f"{found[1]:.3f}.",
-                _NAME_THEM,
-            )
-        return one
-    if len(candidates) > 1 and all(score is None for score in scores):
-        sure = [one for one in candidates if not one.guess]
-        if len(sure) == 1:
-            return sure[0]
-    lines = [
-        "it can be read in more than one way, and none is sure:"
-        if len(candidates) > 1
-        else "as it would be read, the model is no better than a constant:"
-    ]
-    for place, (one, score) in enumerate(zip(candidates, scores, strict=True), 1):
-        told = "no labels to tell"
-        if score is not None:
-            told = f"accuracy {score[0]:.3f}, always the commonest class {score[1]:.3f}"
-        choice = (
-            f"; --map {shlex.quote(one.option)}"
-            if not one.ordered or "first=" in one.option
-            else ""
-        )
-        lines.append(f"({place}) {'; '.join(one.says)}: {told}{choice}.")
-    if any(one.ordered for one in candidates):
-        lines.append(_NAME_THEM)
-    if any(not one.ordered or "first=" in one.option for one in candidates):
-        lines.append("Say which by its --map.")
-    raise ReadingError(source, *lines)
 
 
 def _one(rows: int, part: str) -> Array:

@@ -36,7 +36,7 @@ _NAMES = {
         "target_label real_label label_gt gt_label ground_truth_label obs expected_label "
         "expected_class expected_answer expected_output ideal reference_answer reference_output "
         "human_label manual_label annotator_label gold_class true_category true_outcome "
-        "actual_outcome"
+        "actual_outcome gt_class gt_cls true_cls"
     ),
     "label?": (
         "label labels y target targets class classes class_label outcome outcomes answer category "

@@ -10,6 +10,7 @@ from lib.data.arrays import number_in
 from lib.data.untrusted import short
 
 TOP = ("\0prediction", "\0confidence")  # ends of names of the surest answer, and of its score
+SEVERAL = "\0several"  # the end of a name whose cell says how many values a list of them held
 _DEEPEST = 4  # levels of JSON that become columns
 _LIST_KEPT = 1024  # values of one list in JSON
 _CELL = 100_000  # characters of a cell that is looked into
@@ -24,6 +25,7 @@ _PARALLEL = (
     ("labels", "displayNames", "classes", "class_names"),
     ("scores", "confidences", "probabilities", "probs"),
 )
+_TOP_K = re.compile(r"^(?:top_?(?:k|\d+)?|predicted|pred)_")  # what may stand before both
 #: What says how sure a model is of a class, in an object of both.
 _SCORES = {"score", "prob", "probability", "confidence", "logit"}
 
@@ -35,10 +37,12 @@ def flatten(value: Any, name: str, cells: dict[str, str], depth: int = 0) -> Non
         if parallel:
             _scored(f"{name}.scores" if name else "scores", parallel, cells)
         for key, inner in value.items():
-            if not (parallel and any(key in keys for keys in _PARALLEL)):
+            if not (parallel and any(_TOP_K.sub("", key) in keys for keys in _PARALLEL)):
                 flatten(inner, f"{name}.{key}" if name else str(key), cells, depth + 1)
     elif isinstance(value, list):
         plain_ones = all(isinstance(v, int | float | None) for v in value)
+        if all(isinstance(v, int | float | str) for v in value):
+            cells[f"{name}{SEVERAL}"] = str(len(value))
         if 1 < len(value) <= _LIST_KEPT * 20 and plain_ones:
             for j, inner in enumerate(value):
                 cells[f"{name}_{j}"] = "" if inner is None else repr(float(inner))
@@ -77,9 +81,9 @@ def _score(value: Any) -> str:
 
 def _parallel(value: dict[str, Any]) -> dict[str, float]:
     """The scores by class of two lists, as pipelines for zero-shot classification write them."""
+    lists = {_TOP_K.sub("", key): each for key, each in value.items() if isinstance(each, list)}
     labels, scores = (
-        next((value[key] for key in keys if isinstance(value.get(key), list)), None)
-        for keys in _PARALLEL
+        next((lists[key] for key in keys if key in lists), None) for keys in _PARALLEL
     )
     if not (isinstance(labels, list) and isinstance(scores, list)):
         return {}
@@ -151,7 +155,7 @@ def _objects(cell: str) -> dict[str, str]:
             continue
         found: dict[str, str] = {}
         flatten(value, "", found)
-        kept = {name: each for name, each in found.items() if not name.endswith(TOP)}
+        kept = {name: each for name, each in found.items() if not name.endswith((*TOP, SEVERAL))}
         return {name if name.startswith("_") else f"_{name}": each for name, each in kept.items()}
     return {}
 

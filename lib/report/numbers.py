@@ -17,9 +17,12 @@ from lib.report.tables import Column
 Array = npt.NDArray[Any]
 
 _ROUNDING = 1e-9
+_BEYOND = 1e-3  # by which a probability may be below 0 or above 1, as sums of rounded ones are
+_LITTLE = 2.0  # a largest percentage that is more likely to be of another scale
 _NAMED = ("probability", "confidence", "logit")  # roles of names that are sure
 _HALF = 50  # what a confidence in percent exceeds somewhere
 _PERCENT = re.compile("prob|percent|pct|%")
+_PROBABLE = re.compile("^(?!.*log).*prob", re.I)
 #: Words for how sure a model is, in order.
 _SCALE = ("very low", "low", "medium", "high", "very high")
 _MEDIUM = {"moderate": "medium", "mid": "medium", "med": "medium"}
@@ -55,7 +58,7 @@ class Numbers:
         kind = self.kind(column)
         sure = "confidence" in self.mapped or role_of(column.name) == "confidence"
         unsigned = kind == "logit" and self.unsigned(column)
-        if unsigned and (sure or prediction is not None):
+        if unsigned and (sure or (prediction is not None and self.ends(column)[0] >= 0)):
             kind = "percent" if _HALF < self.ends(column)[1] <= 100 else kind
             sure |= kind == "logit"  # of the second class it would contradict the answers
         of_second = [] if sure else self.of_second(columns, kind)
@@ -86,12 +89,13 @@ class Numbers:
     def unsigned(self, column: Column) -> bool:
         """Whether numbers that are called no logits would be of the second class in all rows."""
         named = "logit" in self.mapped or role_of(column.name).startswith("logit")
-        return not named and self.ends(column)[0] >= 0
+        return not named and (self.ends(column)[0] >= 0 or bool(_PROBABLE.search(column.name)))
 
     def on_a_scale(self, columns: list[Column], as_logits: list[Candidate]) -> list[Candidate]:
         """Readings of numbers of another scale, as percentages too: what is right more often."""
         low, high = self.ends(columns[0])
-        found = [*(self.of_second(columns, "percent") if high <= 100 else ()), *as_logits]
+        percent = low >= 0 and high <= 100
+        found = [*(self.of_second(columns, "percent") if percent else ()), *as_logits]
         for one in found:
             one.says.append(
                 f"it goes from {low:g} to {high:g} (of another scale, make it a probability)"
@@ -227,12 +231,12 @@ class Numbers:
         if "logit" in self.mapped:
             return "logit"
         values = column.numbers[self.rows & ~np.isnan(column.numbers)]
-        if not len(values) or values.min() < 0:
+        if not len(values) or values.min() < -_BEYOND:
             return "logit"
-        if values.max() <= 1 + _ROUNDING:
+        if values.max() <= 1 + _BEYOND:
             return "probability"
         told = "probability" in self.mapped or _PERCENT.search(column.name.lower())
-        return "percent" if values.max() <= 100 and told else "logit"
+        return "percent" if _LITTLE < values.max() <= 100 and told else "logit"
 
     # --- of the second class ----------------------------------------------------------------------
 
@@ -374,16 +378,22 @@ def union(
 ) -> tuple[Array, list[Array], tuple[str, ...], list[str]] | None:
     """Labels and predictions numbered alike, the names of all classes, and how.
 
-    Names are compared without case and signs; None if there are none, or too many.
+    Names are compared without case and signs, unless two columns tell them apart by these; None if
+    there are none, or too many.
     """
     label = parent.label
     given = [c.values() for c in columns]
     none = np.full(parent.table.rows, -1, dtype=np.int64)
     labels = (none, ()) if label is None else label.values()
     names: dict[str, str] = {}
+    apart, careless = outputs.spelled_apart([words for _, words in (labels, *given)])
+
+    def key(word: str) -> str:
+        return word if word in apart else outputs.same(word)
+
     for _, words in (labels, *given):
         for word in words:
-            names.setdefault(outputs.same(word), word)
+            names.setdefault(key(word), word)
     numbers = all(_is_number(n) for n in names)
     order = sorted(names, key=(lambda n: (float(n), n)) if numbers else str)
     if len(order) > 25_000 or not order:
@@ -391,12 +401,13 @@ def union(
     place = {name: j for j, name in enumerate(order)}
 
     def coded(found: tuple[Array, tuple[str, ...]]) -> Array:
-        table = [place.get(outputs.same(word), -1) for word in found[1]]
+        table = [place[key(word)] for word in found[1]]
         return np.array([*table, -1], dtype=np.int64)[found[0]]
 
     said = ["no column is known to be the label: --map label=COLUMN names it"]
     if label is not None:
         said = [f"{label.name!r} is the label"]
+    said += careless
     return coded(labels), [coded(one) for one in given], tuple(names[n] for n in order), said
 
 

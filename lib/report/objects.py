@@ -2,8 +2,9 @@
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from lib.data.arrays import MOST_LINE, most_memory, number_in, require_memory
 from lib.data.untrusted import short
 from lib.report.naming import is_of_names, part_of, role_of
-from lib.report.nested import TOP, flatten
+from lib.report.nested import SEVERAL, TOP, flatten
 from lib.report.packed import open_text
 from lib.report.tables import MOST_COLUMNS, Builder, Table
 
+_LENGTHS = 2  # of lists under one name, beyond which they are no numbers of classes
 _PARSED = 12  # bytes of memory that a byte of JSON may take once it is parsed
 
 
@@ -103,6 +105,11 @@ def _rows(found: Any, depth: int = 0) -> list[Any]:
     inner = [v for v in lists.values() if isinstance(v[0], dict)]
     if len(inner) == 1:
         return inner[0]
+    for name, each in [*found.items()]:  # such as outputs.label and outputs.probability
+        inside = isinstance(each, dict) and [*each.values()]
+        if lists and inside and all(isinstance(v, list) and len(v) > 1 for v in inside):
+            found = {**found, **{f"{name}.{key}": v for key, v in each.items()}}
+            lists = {k: v for k, v in found.items() if isinstance(v, list) and len(v) > 1}
     if lists:
         wide = {k: v for k, v in found.items() if isinstance(v, list)}
         size, often = Counter(map(len, wide.values())).most_common(1)[0]
@@ -148,7 +155,9 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
     """A table of objects: what is nested becomes ``outer.inner`` and ``list_0``, ``list_1``."""
     builders: dict[str, Builder] = {}
     lines: list[int] = []
-    for line, record in records:
+    sizes: dict[str, set[str]] = {}  # of lists in one cell
+    several: dict[str, str] = {}
+    for line, record in _one_each(records):
         if not isinstance(record, dict):
             raise ValueError(
                 f'{path}: row {line} must be an object such as {{"label": 1}}, got '
@@ -159,6 +168,7 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
             flatten(_of_harness(record), "", cells)
         except ValueError as error:
             raise ValueError(f"{path}: row {line}: {error}") from None
+        _several(cells, sizes, line, several)
         for name, cell in cells.items():
             if name not in builders:
                 if len(builders) >= MOST_COLUMNS:
@@ -175,9 +185,65 @@ def _from_objects(path: Path, records: Iterator[tuple[int, Any]]) -> Table:
             require_memory(path, held)
     if not lines:
         raise ValueError(f"{path}: must have rows, got an empty file")
-    notes: list[str] = []
+    notes = _without(builders, path, several)
+    _drop(builders, [name for name, found in sizes.items() if len(found) > _LENGTHS])
+    left = [name for name in sizes if name not in builders and f"{name}_0" not in builders]
+    notes += [f"not read, since it holds lists: {short(', '.join(map(repr, left)))}"] * bool(left)
     columns = {b.name: b.column() for b in _surest(builders, notes)}
     return Table(str(path), columns, len(lines), np.array(lines), tuple(notes))
+
+
+def _several(cells: dict[str, str], sizes: dict[str, set], line: int, found: dict) -> None:
+    """Take sizes of lists out of cells; `found` are labels and answers of which rows have more.
+
+    An answer of many numbers, such as logits, has the same number in all rows.
+    """
+    for key in [key for key in cells if key.endswith(SEVERAL)]:
+        name, size = key.removesuffix(SEVERAL), cells.pop(key)
+        before = sizes.setdefault(name, {size})
+        role = role_of(name.rpartition(".")[2])
+        if size not in before and role in ("label", "label?", "prediction"):
+            told = f"row {line}: {name!r} holds {size} values, in rows before it {min(before)}"
+            found.setdefault(name, told)
+        before.add(size)
+
+
+def _without(builders: dict[str, Builder], path: Path, several: dict[str, str]) -> list[str]:
+    """Leave out labels and answers of several values, and say so, if a column has who is right."""
+    if several and not any(role_of(name) == "correct" for name in builders):
+        raise ValueError(
+            f"{path}: {next(iter(several.values()))}: several labels, or right answers, at once are"
+            " not read; a column 'correct' of 1 or 0 would do"
+        )
+    _drop(builders, several)
+    return [*several.values()]
+
+
+def _drop(builders: dict[str, Builder], names: Iterable[str]) -> None:
+    """Leave out columns of lists."""
+    for begin in names:
+        columns = re.compile(rf"{re.escape(begin)}(_\d+)?")
+        for name in [name for name in builders if columns.fullmatch(name)]:
+            del builders[name]
+
+
+def _one_each(records: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """One prediction a row, where a row is a batch: a matrix beside lists of as many values."""
+    for line, record in records:
+        lists = [v for v in record.values() if isinstance(v, list)] if _is_object(record) else []
+        matrices = [v for v in lists if len(v) > 1 and all(isinstance(r, list) for r in v)]
+        matrices = [v for v in matrices if len({*map(len, v)}) == 1 < len(v[0])]
+        size = len(matrices[0]) if matrices else 0
+        plain = [v for v in lists if not any(isinstance(one, list | dict) for one in v)]
+        if not (size and plain and all(len(v) == size for v in lists)):
+            yield line, record
+            continue
+        for j in range(size):
+            yield line, {k: v[j] if isinstance(v, list) else v for k, v in record.items()}
+
+
+def _is_object(record: Any) -> bool:
+    return isinstance(record, dict) and "filtered_resps" not in record
 
 
 def _surest(builders: dict[str, Builder], notes: list[str]) -> list[Builder]:

@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +16,12 @@ from lib.report.tables import Column
 
 Array = npt.NDArray[Any]
 
-_SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
+SUM = 1e-3  # by how much rows of probabilities may miss 1, beside what rounding explains
 _MOST_SUM = 0.5
 _UNDEFINED = "no"
 _OTHER = "other"  # a class of which there is no label
 _BLOCK = 1 << 12  # rows
+_TOLD = 5  # sentences of a kind
 _MOST_ORDERED = 1000  # classes of which another order is tried
 _FEW_ROWS, _CLEAR = 5, 0.05  # by which another order of classes must be better, in rows and of all
 _ERRORS = 3.5  # and in standard errors: both halves use the same rows, so more than of a normal
@@ -156,8 +158,8 @@ def _kind_of_block(known: Array, step: float) -> str:
     if low >= 0 and high < np.inf and (kind := _kind_of_sums(known, high, 0.5 * k * step)):
         return kind
     # Logarithms that are each off by half a unit: so is that of the sum of their exponentials.
-    most = _SUM + step / 2 * (step < 1)
-    if high <= _SUM and (abs(special.logsumexp(known, axis=1)) <= most).all():
+    most = SUM + step / 2 * (step < 1)
+    if high <= SUM and (abs(special.logsumexp(known, axis=1)) <= most).all():
         return "log probabilities"
     return "logits"
 
@@ -169,13 +171,13 @@ def _kind_of_sums(known: Array, high: float, off: float) -> str:
     """
     sums, whole = known.sum(axis=1), (known % 1 == 0).all()
     off += 1e-9  # 1.02 - 1 is above 0.02
-    if high <= 1 + _SUM:
+    if high <= 1 + SUM:
         if whole and (sums == 1).all():
             return "one hot"
-        most = max(_SUM, min(_MOST_SUM, off))
+        most = max(SUM, min(_MOST_SUM, off))
         return "probabilities" if (abs(sums - 1) <= most).all() else "shares"
-    if high <= 100 + _SUM:
-        least, most = 100 - max(100 * _SUM, off), 100 + max(100 * _SUM, min(100 * _MOST_SUM, off))
+    if high <= 100 + SUM:
+        least, most = 100 - max(100 * SUM, off), 100 + max(100 * SUM, min(100 * _MOST_SUM, off))
         if ((sums >= least) & (sums <= most)).all():
             return "percent"
     return "votes" if whole and np.ptp(sums) == 0 else ""
@@ -288,6 +290,25 @@ def same(name: str) -> str:
     return str(int(word)) if _INTEGER.fullmatch(word) else word
 
 
+def spelled_apart(columns: Sequence[Sequence[str]]) -> tuple[set[str], list[str]]:
+    """Names that only spelling tells apart, such as a and A, and what is said of others like them.
+
+    Where two columns have both spellings they are two classes; where one has, it is careless.
+    """
+    groups: dict[str, list[set[str]]] = {}
+    for place, words in enumerate(columns):
+        for word in words:
+            groups.setdefault(same(word), [set() for _ in columns])[place].add(word)
+    apart, said = set(), []
+    for found in groups.values():
+        if sum(len(each) > 1 for each in found) > 1:
+            apart |= set().union(*found)
+        elif any(len(each) > 1 for each in found):
+            words = ", ".join(map(repr, sorted(set().union(*found))))
+            said.append(f"{words} are taken for one class")
+    return apart, said[:_TOLD]
+
+
 @dataclass(frozen=True)
 class Labels:
     """One way to number the cells of a label column."""
@@ -307,16 +328,18 @@ def number_labels(column: Column, keys: list[str], given: dict[str, str]) -> lis
     """
     places, names = column.values()
     k, said = len(keys), f"{column.name!r} is the label"
-    by_key = {same(key): j for j, key in enumerate(keys)}
+    exact = {*names} <= {*keys, "-1"}  # then a class a beside a class A is another one
+    as_one = str if exact else same
+    by_key = {as_one(key): j for j, key in enumerate(keys)}
     numbers = [float(n) for n in names] if column.numeric else []
     whole = column.numeric and all(n == int(n) for n in numbers)
     unknown = "-1" in names and len(names) > 1 and not (set(names) == {"-1", "1"} and k == 2)
     unknown &= "-1" not in by_key
     known = [name for name in names if not (unknown and name == "-1")]
     signs = whole and k == 3 and {*names} == {"-1", "0", "1"} and unknown  # -1 may be a class
-    named = all(same(n) in by_key for n in known) and len(by_key) == k
+    named = all(as_one(n) in by_key for n in known) and len(by_key) == k
     if "first" not in given and named and not signs:
-        table = [by_key.get(same(n), -1) if n in known else -1 for n in names]
+        table = [by_key.get(as_one(n), -1) if n in known else -1 for n in names]
         how = "by the names of the columns" if not whole else "with the numbers of the columns"
         how += ", -1 where it is unknown" * unknown
         return [Labels(_coded(table, places), f"{said}, {how}")]

@@ -27,13 +27,14 @@ from lib.report.naming import counted, is_of_names, part_of, plain, role_of
 from lib.report.objects import read_json, read_lines
 from lib.report.packed import PACKED, inner_suffix, open_text
 from lib.report.predictions import FORMAT, NAMES
+from lib.report.refused import REFUSED, UNPACK, refuse_other_text
 from lib.report.tables import Table, from_arrays, from_rows
 from lib.report.top import with_label
 from lib.report.trials import TRIAL, read_trial
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _TABS = (".tsv", ".tab")
-_TEXTS = (*_TABS, ".csv", ".txt", ".json", ".jsonl", ".ndjson")  # read packed too
+_TEXTS = (*_TABS, ".csv", ".txt", ".dat", ".json", ".jsonl", ".ndjson")  # read packed too
 _ONE_COLUMN = {name for name, _, shape, _ in FORMAT if shape.endswith(",)")}
 _COMMENTS = 100  # lines before the header that may begin with #
 
@@ -42,7 +43,7 @@ def read_file(path: Path) -> Table | dict[str, Any]:
     """Read a file by its ending."""
     suffix = inner_suffix(path)
     packed = path.suffix.lower() in PACKED
-    reader = SUFFIXES.get(suffix, _UNPACK) if suffix in _TEXTS or not packed else _UNPACK
+    reader = SUFFIXES.get(suffix, UNPACK) if suffix in _TEXTS or not packed else UNPACK
     if isinstance(reader, str):
         shown = path.name if path.name.isprintable() and "'" not in path.name else "my.file"
         raise ValueError(f"{path}: {reader.format(file=shown, csv=Path(shown).stem + '.csv')}")
@@ -105,7 +106,7 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
             notes.append(f"not read: a line above the header, {short(repr(taken.pop().strip()))}")
             line = second[0].strip("\r\n")
         taken += second
-    counts = {s: line.count(s) for s in _SEPARATORS}
+    counts = {s: line.count(s) for s in ",;\t|"}
     if comments and sum(counts.values()) and counts == {s: comments[-1].count(s) for s in counts}:
         taken.insert(0, comments.pop())  # the header itself
     lines.give_back(taken)
@@ -113,9 +114,12 @@ def _separator(path: Path, lines: Lines, notes: list[str]) -> str:
         notes.append(f"{counted(len(comments), 'line')} before the header, of comments, not read")
     if inner_suffix(path) in _TABS and (counts["\t"] or not any(counts.values())):
         return "\t"
+    refuse_other_text(path, line)
     if not any(counts.values()) and len(line.split()) > 1:
+        if not any(math.isnan(number_in(cell)) for cell in line.split()):
+            return " "  # as numpy.savetxt writes
         raise ValueError(
-            f"{path}: cells must be separated by {', '.join(_SEPARATORS.values())}, got "
+            f"{path}: cells must be separated by {', '.join([*_SEPARATORS.values()][:4])}, got "
             f"{short(repr(line))}; from R: write.csv(frame, 'my.csv', row.names = FALSE)"
         )
     return "," if counts[","] else max(counts, key=counts.__getitem__)
@@ -351,6 +355,8 @@ def _read_arrow(path: Path) -> Table:
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path}: must be {path.suffix[1:]}, got {short(error)}") from None
     require_memory(path, table.nbytes)
+    while any(pyarrow.types.is_struct(one.type) for one in table.schema):
+        table = table.flatten()  # probs of cat and dog are probs.cat and probs.dog
     arrays, names, columns = {}, table.column_names, table.columns[::-1]
     del table
     for name in names:  # one goes as the other comes
@@ -378,7 +384,7 @@ def _of_arrow(column: Any) -> Any:
             return None
         return np.array([row or [math.nan] * min(widths) for row in rows], dtype=float)
     types = pyarrow.types
-    if types.is_floating(kind) or types.is_integer(kind):
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return column.cast(pyarrow.float64()).to_numpy()
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
         return np.array(column.to_pylist(), dtype=object)
@@ -392,7 +398,7 @@ def from_python(data: Any) -> Table | dict[str, Any]:
     """A table of a data frame of pandas or polars, or of arrays by name."""
     source = "data in Python"
     if isinstance(data, Mapping):
-        arrays = {str(name): np.asarray(values) for name, values in data.items()}
+        arrays = {str(name): _of_any(name, values) for name, values in data.items()}
         return _named(source, arrays, []) if arrays else _by_part(source, arrays, [])
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         names = [str(name) for name in data.columns]
@@ -407,6 +413,20 @@ def from_python(data: Any) -> Table | dict[str, Any]:
     )
 
 
+def _of_any(name: Any, values: Any) -> Any:
+    """An array of a list, an array or a tensor, which may have gradients or be on a GPU."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(values.dtype) else values
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"data[{short(repr(name))}] must be an array, with as many cells in each row, got "
+            f"{short(error)}"
+        ) from None
+
+
 def _of_series(column: Any) -> Any:
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.dtype == object and len(values) and isinstance(values[0], list | tuple | np.ndarray):
@@ -416,19 +436,6 @@ def _of_series(column: Any) -> Any:
     return values
 
 
-_PANDAS = (
-    "a program could hide in it, so that it is not read; if you trust it, convert it: python -c "
-    "\"import pandas; pandas.read_pickle('{file}').to_csv('{csv}', index=False)\""
-)
-_TENSORS = (
-    "a program could hide in it, so that it is not read; save arrays instead: "
-    "numpy.savez('my.npz', logits=logits.numpy(), labels=labels.numpy())"
-)
-_EXCEL = (
-    "save the sheet as CSV: python -c \"import pandas; pandas.read_excel('{file}').to_csv('{csv}', "
-    'index=False)"'
-)
-_UNPACK = "unpack it first"
 #: Endings, and what reads them, or why nothing does.
 SUFFIXES: dict[str, Callable[[Path], Any] | str] = {
     ".npz": _read_npz,
@@ -442,8 +449,7 @@ SUFFIXES: dict[str, Callable[[Path], Any] | str] = {
     ".json": read_json,
     ".parquet": _read_arrow,
     ".feather": _read_arrow,
-    **dict.fromkeys([".pkl", ".pickle", ".joblib"], _PANDAS),
-    **dict.fromkeys([".pt", ".pth", ".ckpt"], _TENSORS),
-    **dict.fromkeys([".xlsx", ".xls"], _EXCEL),
-    **dict.fromkeys([*PACKED, ".zst", ".7z", ".tar", ".tgz"], _UNPACK),
+    ".arrow": _read_arrow,
+    ".dat": _read_csv,
+    **REFUSED,
 }

@@ -165,3 +165,25 @@ def test_a_lead_is_within_chance_where_a_page_says_so(page):
     (score, *_) = records("normalized_score").values()
     needed = pd.read_csv(io.StringIO(score["tables"]["needed"]["csv"])).query("epsilon == 1")
     assert needed.loc[needed["difference"].idxmin(), "points"] > score["values"]["at_hand"]
+
+
+def test_fresh_halves_help_forests_beyond_chance_and_the_super_learner_within_it():
+    page = said("counterfactual")
+    assert "With the super learner such differences are within chance." in page
+    assert "With forests fresh halves help, beyond chance in the recorded run" in page
+    tables = records("counterfactual")["standard"]["tables"]
+    ratios, *misses = (
+        pd.read_csv(io.StringIO(tables[name]["csv"]))
+        .query("estimator == 'doubly robust'")
+        .set_index("learner")
+        for name in ("efficiency", "experiment_1", "independent")
+    )
+    counts = [(one["misses population"] * one["repetitions"]).round() for one in misses]
+    for learner, beyond in {"random forest": True, "super learner": False}.items():
+        ends = ratios.loc[learner, ["fresh halves, high", "cross-fitted, low"]]
+        rows = [
+            [count[learner], one.loc[learner, "repetitions"] - count[learner]]
+            for count, one in zip(counts, misses, strict=True)
+        ]
+        assert (stats.fisher_exact(rows).pvalue < 0.05) == beyond
+        assert (ends.iloc[0] < ends.iloc[1]) == beyond

@@ -118,6 +118,14 @@ def test_selection_study():
     assert share[0.0, "bayesian", "best"] > 0.5
 
 
+def test_the_best_bayesian_bound_fails_at_p3s_own_level_too():
+    """The lower limit of a two-sided 90% interval (P3, Eq. 4) may be too high in 5%."""
+    table = selection_study([0.0, 0.3], 256, 200, 0.01, 0.95, seed=5)
+    share = table.set_index(["mu", "method", "choice"])["exceeds"]
+    several = stats.binom.isf(1e-4, 200, 3 * 0.05) / 200  # by chance, if it were three times
+    assert min(share[mu, "bayesian", "best"] for mu in (0.0, 0.3)) > several
+
+
 def test_swept_bayesian_intervals_are_often_the_wider_ones():
     """Of 400 such audits 145 were narrower; without an error every one is."""
     assert swept_narrower(64, 8.0, 5, 1e-5, 0.9, seed=0) == 1.0

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.audit.intervals import METHODS
 from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
 from lib.studies.audit import figures as audit
 from lib.studies.canaries import figures as canaries
+from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.drawn import Run
 from lib.studies.headed import percent
 from lib.studies.interplay import figures as interplay
@@ -254,3 +256,78 @@ def test_how_often_valid_bounds_are_below_p5s():
     assert second[:3] == [[0.7, 1.0], [0.5, 0.5], [0.0, 0.3]]
     assert drawn.get_suptitle() == "The better valid bound is below P5's\nin 2 of 3 audits"
     svg_pair(drawn, "s")
+
+
+@pytest.mark.parametrize(("alibi", "response"), [(0.8, 0.5), (0.3, 0.6)])
+def test_what_mechanisms_keep_at_the_smallest_claim_that_two_of_them_share(alibi, response):
+    rows = {"mechanism": ["none", "ALIBI", "ALIBI", "RR", "RR", "PATE"]}
+    rows |= {"claimed": [math.inf, 1.0, 8.0, 1.0, 8.0, 0.5], "level": [0, 1, 0, 1, 0, 0]}
+    rows |= {"accuracy": [0.9, alibi, 0.88, response, 0.89, 0.7], "low": 0.1, "high": math.inf}
+    drawn = canaries.draw_accuracy(
+        Run({"trained": pd.DataFrame(rows)}, {}, {"dataset": "fashion-mnist"})
+    )
+    title, words = said(drawn.figure)
+    assert title == (
+        f"At a claim of 1 ALIBI is right in {alibi:.0%},\n"
+        f"randomized response (RR) in {response:.0%}"
+    )
+    assert sorted(words) == ["ALIBI", "PATE", "RR", "none"]
+    assert "Fashion-MNIST" in drawn.caption
+
+
+def test_what_one_run_and_many_show_of_few_models():
+    rows = [(8.0, 1, 0.0, 0.2), (8.0, 4, 0.1, math.nan), (math.inf, 1, 0.0, 1.66)]
+    table = pd.DataFrame(rows, columns=["epsilon", "models", "many runs", "one run each"])
+    drawn = audit.draw_one_run(Run({"one_run": table}, {}, {})).figure
+    many, one = (line.get_xdata().tolist() for line in drawn.axes[0].lines)
+    assert (many, one) == ([1, 4], [1])
+    assert said(drawn)[0] == (
+        "1 model, without privacy: the one-run audit\nshows 1.7, one point a model nothing"
+    )
+    assert audit.one_run_headline(table.assign(models=4).head(1)).startswith("4 models, $")
+
+
+@pytest.mark.parametrize(("final", "words"), [(8.14, "8.1"), (math.inf, "none")])
+def test_what_factor_the_first_audit_sees_with_the_most_models(final, words):
+    rows = [("held-out", 2048, 5.2, final), ("held-out", 128, 15.0, math.inf)]
+    rows += [("one run", 2048, 3.0, 4.7)]
+    table = pd.DataFrame(rows, columns=["audit", "models", "white box", "final model"])
+    drawn = audit.draw_detection(Run({"detection": table}, {}, {})).figure
+    assert said(drawn)[0] == (
+        "With 2,048 models a held-out bound sees\n"
+        f"a factor of 5.2 (white box), {words} (final model)"
+    )
+
+
+def test_how_many_intervals_of_scenarios_hold_the_truth():
+    table = pd.DataFrame({"data": "digits", "scenario": ["I", "II", "III"], "learner": "super"})
+    table = table.assign(low=[-0.1, 0.1, 0.0], high=[0.1, 0.2, 0.2])
+    table["true difference"], table["selective difference"] = 0.0, 0.05
+    drawn = counterfactual.draw_scenarios(Run({"scenarios": table}, {}, {})).figure
+    assert drawn.get_suptitle() == "The truth is inside 2 of 3 intervals"
+    svg_pair(drawn, "s")
+
+
+def test_how_often_bounds_cover_too_rarely_and_where_intervals_are_narrowest():
+    covered = pd.DataFrame(
+        {
+            "epsilon": [0.0, 1.0, 2.0],
+            "trials": 100,
+            "bayesian": [0.0, 0.895, 0.7],
+            "jeffreys": 0.95,
+            "clopper-pearson": 0.95,
+        }
+    )
+    title, words = said(audit.plot_coverage(covered, 0.9))
+    assert title == (
+        "Bayesian bounds cover over a point too rarely in\n"
+        "2 of 3 designs, Clopper-Pearson's in none"
+    )
+    assert "··· level" in words
+    ends = [(m, n, 0.1, 0.5 + k * (n > 60)) for k, m in enumerate(METHODS) for n in (50, 100)]
+    table = pd.DataFrame(ends, columns=["method", "trials", "low", "high"])
+    first = METHODS[0] == "bayesian"
+    where = f"{int(first)} of 2 numbers of trials"
+    assert audit.widths_headline(table).endswith(where)
+    wider = table.assign(high=table["high"] + (table["method"] != "bayesian"))
+    assert audit.widths_headline(wider).endswith("at every number of trials")

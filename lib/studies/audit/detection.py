@@ -14,6 +14,9 @@ from lib.audit.selection import counts_at, true_best_epsilon
 from lib.studies.audit.sanity import SanityCheck, engine_scores
 from lib.studies.audit.system import FIT_SHARE, AuditResult
 
+#: The level of the audits' lower bounds, and in how many audits an understatement must be found.
+LEVEL, POWER = 0.95, 0.9
+
 
 def detection_table(
     check: SanityCheck,

@@ -14,6 +14,7 @@ from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
+from lib.studies.audit import detection
 from lib.studies.audit.system import AuditResult
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
@@ -27,6 +28,7 @@ _CHOICES = {
     "union": "best, with\nunion bound",
     "held-out": "best on\nother trials",
 }
+_MARK = {"bayesian": "–", "jeffreys": "-·", "clopper-pearson": "--"}
 _LINE = {m: {"color": _COLOUR[m], "linestyle": _DASHES[m], "marker": ""} for m in METHODS}
 
 
@@ -74,10 +76,11 @@ def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
         region = privacy_region(epsilon, delta)
         low, high = region.lower(fnr), region.upper(fnr)
         ax.fill_between(fnr, low, high, color=COLOURS[i], alpha=0.18, linewidth=0)
-        ax.plot(fnr, low, color=COLOURS[i], marker="", label=rf"$\epsilon = {epsilon:g}$")
+        ax.plot(fnr, low, color=COLOURS[i], marker="")
         ax.plot(fnr, high, color=COLOURS[i], marker="")
     _unit_square(ax)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, fontsize=9)
+    words = {rf"$\epsilon = {e:g}$": COLOURS[i] for i, e in enumerate(sorted(epsilons)[::-1])}
+    head(ax, "The larger epsilon, the fewer errors\nan attack may make", words)
     return figure
 
 
@@ -94,7 +97,7 @@ def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
     for method in ("bayesian", "jeffreys"):
         ends = epsilon_interval(counts, delta, level, method)
         bounds = np.stack([privacy_region(epsilon, delta).lower(fnr) for epsilon in ends], axis=1)
-        ax.plot(fnr, bounds, label=[_NAMES[method], None], **_LINE[method])
+        ax.plot(fnr, bounds, **_LINE[method])
     _unit_square(ax)
     for rate, trials, limits in (
         (counts.fnr, counts.positives, ax.set_xlim),
@@ -102,8 +105,17 @@ def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
     ):
         spread = 4.5 * math.sqrt(rate * (1 - rate) / trials)
         limits(max(0, rate - spread), min(1, rate + spread))
-    ax.legend(loc="upper right", fontsize=9)
+    words = {f"{_MARK[m]} {_NAMES[m]}": _COLOUR[m] for m in ("bayesian", "jeffreys")}
+    head(ax, _bands(counts, delta, level), words)
     return figure
+
+
+def _bands(counts: AttackCounts, delta: float, level: float) -> str:
+    """Whose regions enclose less, in words."""
+    bayes, jeffreys = (epsilon_interval(counts, delta, level, m) for m in ("bayesian", "jeffreys"))
+    if bayes[0] > jeffreys[0] and bayes[1] < jeffreys[1]:
+        return "Jeffreys' rectangle encloses more\nthan the posterior needs"
+    return "Regions of Jeffreys' rectangle\nand of the posterior"
 
 
 def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
@@ -131,13 +143,29 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
     ax.axhspan(truth - half_width, truth + half_width, color="0.92")
     for method, rows in table.groupby("method", sort=False):
         ends = rows[["low", "high"]].to_numpy()
-        ax.plot(rows["trials"], ends, label=[_NAMES[method], None], **_LINE[method])
+        ax.plot(rows["trials"], ends, **_LINE[method])
     ax.set_xlim(trials.min(), trials.max())
     ax.set_ylim(0, 4 * truth)
     ax.set_xlabel("trials")
     ax.set_ylabel(r"ends of the interval for $\epsilon$")
-    ax.legend(fontsize=9)
+    words = {f"{_MARK[m]} {_NAMES[m]}": _COLOUR[m] for m in METHODS}
+    head(ax, widths_headline(table), words)
     return figure
+
+
+def widths_headline(table: pd.DataFrame) -> str:
+    """At how many numbers of trials the Bayesian interval is the narrowest, in words."""
+    widths = (
+        table.assign(width=table["high"] - table["low"]).pivot(
+            index="trials", columns="method", values="width"
+        )
+    ).replace(np.inf, np.nan)
+    others = widths.drop(columns="bayesian").min(axis=1).fillna(np.inf)
+    narrowest = int((widths["bayesian"] < others - 1e-9).sum())
+    where = "at every number of trials"
+    if narrowest < len(widths):
+        where = f"at {narrowest} of {len(widths)} numbers of trials"
+    return f"The Bayesian interval is the narrowest\n{where}"
 
 
 def plot_width_grid(table: pd.DataFrame) -> Figure:
@@ -169,13 +197,24 @@ def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
         for place, method in enumerate(METHODS):
             points = {"color": _COLOUR[method], "marker": "os^"[place], "linestyle": ""}
             at = rows["epsilon"] + 0.03 * (place - 1)
-            ax.plot(at, rows[method], label=_NAMES[method], **points)
-        ax.set_title(f"{n:,} trials", fontsize=10)
+            ax.plot(at, rows[method], **points)
+        ax.annotate(f"{n:,} trials", (0.99, 0.04), xycoords="axes fraction", ha="right")
         ax.set_ylim(-0.03, 1.03)
         ax.set_ylabel("coverage")
     axes[-1].set_xlabel(r"true $\epsilon$ of the attack")
-    axes[0].legend(fontsize=9, loc="lower right")
+    words = {f"{'●■▲'[i]} {_NAMES[m]}": _COLOUR[m] for i, m in enumerate(METHODS)}
+    head(axes[0], coverage_headline(table, level), words | {"··· level": "0.4"})
     return figure
+
+
+def coverage_headline(table: pd.DataFrame, level: float) -> str:
+    """In how many designs the bounds cover the truth over a point too rarely, in words."""
+    below = {m: int((table[m] < level - 0.01).sum()) for m in METHODS}
+    exact = below["clopper-pearson"] or "none"
+    return (
+        f"Bayesian bounds cover over a point too rarely in\n{below['bayesian']} of {len(table)} "
+        f"designs, Clopper-Pearson's in {exact}"
+    )
 
 
 def plot_selection(table: pd.DataFrame, level: float) -> Figure:
@@ -255,43 +294,86 @@ def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
     return figure
 
 
-def plot_one_run(table: pd.DataFrame) -> Figure:
+@draws("audit_trainings", "one_run")
+def draw_one_run(run: Run) -> Drawn:
     """Draw the lower bounds of both ways of auditing against the number of models."""
-    epsilons = list(dict.fromkeys(table["epsilon"]))
-    figure, axes = panels(len(epsilons), 2.3)
-    for ax, epsilon in zip(axes, epsilons, strict=True):
-        for i, way in enumerate(("many runs", "one run each")):
-            rows = table[(table["epsilon"] == epsilon) & (table["audit"] == way)]
-            line = {"color": COLOURS[i], "linestyle": ("--", "-")[i], "marker": "so"[i]}
-            ax.plot(rows["models"], rows["lower bound"], label=way, **line)
+    table = run.tables["one_run"]
+    found = table.groupby("epsilon")
+    figure, axes = panels(len(found), 2.3)
+    ways = {"many runs": COLOURS[0], "one run each": COLOURS[1]}
+    for ax, (epsilon, rows) in zip(axes, found, strict=True):
+        for i, (way, colour) in enumerate(ways.items()):
+            shown = rows.dropna(subset=[way])
+            line = {"color": colour, "linestyle": ("--", "-")[i], "marker": "so"[i]}
+            ax.plot(shown["models"], shown[way], **line)
         ax.set_xscale("log")
-        ax.set_ylim(-0.05, 1.3 * max(ax.get_ylim()[1], 0.1))  # room for the legend
-        ax.set_title(_word(epsilon), fontsize=10)
+        ax.set_ylim(-0.05, 1.25 * max(ax.get_ylim()[1], 0.1))  # room for the word
+        inside = {"xycoords": "axes fraction", "va": "top"}
+        ax.annotate(_word(epsilon), (0.02, 0.97), **inside)
         ax.set_ylabel("lower bound")
     axes[-1].set_xlabel("audited models")
-    axes[0].legend(fontsize=9)
-    return figure
+    words = {"– – one point a model": ways["many runs"], "— one run each": ways["one run each"]}
+    head(axes[0], one_run_headline(table), words)
+    return Drawn(
+        figure,
+        "Lower bounds against the number of models: the one-run audit's and that of many runs.",
+        "Lower bounds (95%, all choices paid for) with one challenge point a model, and with every "
+        "point of every model as a canary.",
+    )
 
 
-def plot_detection(table: pd.DataFrame) -> Figure:
+def one_run_headline(table: pd.DataFrame) -> str:
+    """What both ways of auditing show of the fewest models at the largest epsilon, in words."""
+    first = table.sort_values(["epsilon", "models"], ascending=[False, True]).iloc[0]
+    models = f"{first['models']:.0f} model{'s' if first['models'] > 1 else ''}"
+    shown = first[["one run each", "many runs"]]
+    one, many = (f"{x:.2g}" if x > 0 else "nothing" for x in shown)
+    where = f"{models}, {_word(first['epsilon'])}"
+    return f"{where}: the one-run audit\nshows {one}, one point a model {many}"
+
+
+@draws("audit_trainings", "detection")
+def draw_detection(run: Run) -> Drawn:
     """Draw the smallest detected understatement against the number of models, a line an audit."""
-    figure, axes = panels(2, 2.8)
-    for ax, column in zip(axes, ("white box", "final model"), strict=True):
-        for i, (audit, rows) in enumerate(table.groupby("audit", sort=False)):
-            shown = rows[np.isfinite(rows[column])]
+    table = run.tables["detection"]
+    figure, axes = panels(2, 2.6)
+    audits = {audit: COLOURS[i] for i, audit in enumerate(dict.fromkeys(table["audit"]))}
+    for ax, column in zip(axes, _SEEN, strict=True):
+        for i, (audit, colour) in enumerate(audits.items()):
+            shown = table[(table["audit"] == audit) & np.isfinite(table[column])]
             line = {"linestyle": ("-", "--", "-.", ":")[i], "marker": "os^D"[i]}
-            ax.plot(shown["models"], shown[column], color=COLOURS[i], label=audit, **line)
+            ax.plot(shown["models"], shown[column], color=colour, **line)
         if np.isfinite(table[column]).any():  # there is no logarithmic axis of nothing
             ax.set(xscale="log", yscale="log")
             models = sorted(table["models"].unique())
             ax.set_xticks(models, [f"{n:,}" for n in models])
             ax.minorticks_off()
             plain_log(ax.yaxis)
-        ax.set_title(column, fontsize=10)
+        inside = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        ax.annotate(column, (0.98, 0.97), **inside)
         ax.set_ylabel(r"true over claimed $\epsilon$")
     axes[-1].set_xlabel("models (one run: canaries)")
-    axes[0].legend(fontsize=8)
-    return figure
+    head(axes[0], detection_headline(table), audits)
+    return Drawn(
+        figure,
+        "Falling curves, one per audit: even thousands of models see large factors only.",
+        f"Smallest understatement of epsilon that a {detection.LEVEL:.0%} lower bound "
+        f"finds in {detection.POWER:.0%} of the audits; where a line is missing, none is "
+        "found. The Gaussian bound rests on a hypothesis.",
+    )
+
+
+_SEEN = ("white box", "final model")
+
+
+def detection_headline(table: pd.DataFrame) -> str:
+    """The factors that the first audit detects with the most models, in words."""
+    first = table[table["audit"] == table["audit"].iloc[0]].sort_values("models").iloc[-1]
+    white, final = (f"{first[x]:.1f}" if np.isfinite(first[x]) else "none" for x in _SEEN)
+    return (
+        f"With {first['models']:,} models a {first['audit']} bound sees\n"
+        f"a factor of {white} (white box), {final} (final model)"
+    )
 
 
 def _word(epsilon: float) -> str:

@@ -1,4 +1,4 @@
-"""Proven trade-off curves and those that attacks reach: all private models of the book."""
+"""Proven trade-off curves and those that attacks reach: private models of many pages."""
 
 import math
 from collections.abc import Sequence

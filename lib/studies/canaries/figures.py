@@ -8,8 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from lib.plot import COLOURS, MARKERS, new_figure, panels
+from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
 from lib.studies.canaries.published import LEVELS
+from lib.studies.default_problem import title as data_title
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent, words_above
 
@@ -156,29 +157,47 @@ def plot_confidences(cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     return figure
 
 
-def plot_accuracy(table: pd.DataFrame) -> Figure:
+@draws("canaries", "accuracy")
+def draw_accuracy(run: Run) -> Drawn:
     """Draw accuracy against epsilon: claimed (markers) and measured (bars), by mechanism."""
-    figure, (top, bottom) = new_figure(rows=2, height=3.0, sharey=True)
-    for name in dict.fromkeys(table["mechanism"]):
-        rows = table[table["mechanism"] == name]
+    table = run.tables["trained"]
+    figure, (top, bottom) = new_figure(rows=2, height=2.7, sharey=True)
+    for name, rows in table.groupby("mechanism", sort=False):
         colour, marker = _STYLE[name]
         if np.isfinite(rows["claimed"]).all():
-            top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker, label=name)
+            top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker)
         for row in rows.itertuples():
             ends, at = [row.low, min(row.high, _LARGEST)], [row.accuracy] * 2
             points = {"color": colour, "marker": marker, "markevery": [0], "fillstyle": "none"}
-            label = name if name == "none" and row.level == 0 else None
-            bottom.plot(ends, at, label=label, **points)
+            bottom.plot(ends, at, **points)
     top.set_xscale("log")
+    plain_log(top.xaxis)
     top.set_xlabel(r"claimed $\epsilon$")
-    below = {"fontsize": 9, "loc": "upper center", "bbox_to_anchor": (0.45, -0.25), "ncols": 3}
-    top.legend(**below)
     bottom.set_xlabel(r"measured $\epsilon$: 95% intervals")
     bottom.set_xlim(-0.1, _LARGEST)
-    bottom.legend(**below)
     for ax in (top, bottom):
         ax.set_ylabel("test accuracy")
-    return figure
+    words = {name: _STYLE[name][0] for name in dict.fromkeys(table["mechanism"])}
+    head(top, accuracy_headline(table), words, lines=2)
+    return Drawn(
+        figure,
+        "Accuracy against epsilon, a curve each, and bars for what the canaries show.",
+        f"Our models ({data_title(run.parameters['dataset'])}): test accuracy against the epsilon "
+        "that is claimed, and what the canaries measure (bars that reach the edge are unbounded).",
+    )
+
+
+def accuracy_headline(table: pd.DataFrame) -> str:
+    """What ALIBI and randomized response keep at the smallest epsilon that both claim, in words."""
+    kept = table.pivot_table(index="claimed", columns="mechanism", values="accuracy").dropna(
+        subset=["ALIBI", "RR"]
+    )
+    epsilon = kept.index.min()
+    alibi, response = kept.loc[epsilon, ["ALIBI", "RR"]]
+    return (
+        f"At a claim of {epsilon:g} ALIBI is right in {percent(alibi)},\n"
+        f"randomized response (RR) in {percent(response)}"
+    )
 
 
 def plot_memorisation(table: pd.DataFrame, shown: Sequence[tuple[str, int]]) -> Figure:

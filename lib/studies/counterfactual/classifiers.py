@@ -44,7 +44,7 @@ def simulate(
 ) -> Simulated:
     """Draw a data set of P4's simulated experiments.
 
-    P4, section 4.1 and appendix D; the authors' notebook sets the width of B's region.
+    P4, simulated experiments 1 and 2; the authors' notebook sets the width of B's region.
     """
     rng = np.random.default_rng(rng)
     x = rng.uniform(size=(n, 2))

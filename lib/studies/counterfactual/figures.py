@@ -341,17 +341,27 @@ def plot_leak(results: pd.DataFrame) -> Figure:
     return figure
 
 
+@draws("counterfactual_limits", "scenarios")
+def draw_scenarios(run: Run) -> Drawn:
+    """Draw intervals of real-data scenarios, by the strongest learner that was run."""
+    table = run.tables["scenarios"]
+    rows = table[table["learner"] == table["learner"].iloc[-1]]
+    return Drawn(
+        plot_scenarios(rows),
+        "For each scenario a 95% interval, the true difference and that of the selective scores.",
+        "One draw of each scenario: 95% interval, truth and difference of selective scores.",
+    )
+
+
 def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
-    figure, ax = new_figure(height=1.1 + 0.32 * len(table))
+    figure, ax = new_figure(height=1.3 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
-        words = ("95% interval", "truth", "selective scores")
-        words = words if y == len(table) - 1 else (None, None, None)
         interval = {"color": COLOURS[0], "lw": 5, "alpha": 0.5, "marker": ""}
-        ax.plot([row["low"], row["high"]], [y, y], label=words[0], **interval)
-        ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4, label=words[1])
+        ax.plot([row["low"], row["high"]], [y, y], **interval)
+        ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4)
         selective = {"color": COLOURS[1], "ms": 7, "mew": 2}
-        ax.plot(row["selective difference"], y, "x", label=words[2], **selective)
+        ax.plot(row["selective difference"], y, "x", **selective)
     names = [
         row.get("group") or f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()
     ]
@@ -360,8 +370,17 @@ def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
     ax.grid(visible=False)
     ax.locator_params(axis="x", nbins=5)  # a last label at the edge would reach beyond the figure
     ax.set_xlabel(f"difference A - B of {score}")
-    figure.legend(loc="outside upper center", ncols=3, columnspacing=1, handletextpad=0.4)
+    words_above(ax, {"━ 95% interval": COLOURS[0], "| truth": "black", "× seen scores": COLOURS[1]})
+    head_rows(figure, scenarios_headline(table))
     return figure
+
+
+def scenarios_headline(table: pd.DataFrame) -> str:
+    """How many intervals, and how many differences of the scores seen, agree with the truth."""
+    known = table[table["true difference"].notna()]
+    low, high, truth = (known[name] for name in ("low", "high", "true difference"))
+    inside = int(((low <= truth) & (truth <= high)).sum())
+    return f"The truth is inside {inside} of {len(known)} intervals"
 
 
 def plot_sequence(
