@@ -41,8 +41,7 @@
 #   {value}`suitability_guarantee.missed_few:.0%`. With all samples it still misses
 #   {value}`suitability_guarantee.missed_all:.0%`.
 # - *Holds in part.* Multicalibration corrects groups of the source that are far off, RxRx1's. It
-#   makes FMoW's, which are not, worse. On shifted data it takes little off RxRx1's error, and
-#   nothing off FMoW's.
+#   makes FMoW's, which are not, worse. On shifted data it takes off little or nothing.
 #
 # ```{margin}
 # **New here:** tests that carry the error of labels or of the fit; cheats without a false label,
