@@ -20,8 +20,9 @@
 # ```
 #
 # ```{margin}
-# **The number above** is the median over shuffles. Even with these labels, estimates for the user's
-# data are not calibrated.
+# **The number above** is the median over shuffles. The other methods' are by the first shuffle, on
+# which this filter has more. Even with these labels, estimates for the user's data are not
+# calibrated.
 # ```
 #
 # All methods decide on the same data by the same test. Two things count: how many decisions are

@@ -35,12 +35,12 @@
 #   drop. Labels alone took {value}`suitability_time.labels_delay:.0f` months.
 # - *Does not hold.* Choosing which rows to label hardly pays here. For equal precision
 #   {value}`suitability_time.chosen_ratio:.0%` of the labels are needed. The median alarm comes
-#   after {value}`suitability_time.active_delay:.0f` months, with fewer false ones.
+#   after {value}`suitability_time.active_delay:.0f` months.
 # - *Holds, in a simulation* whose estimates are right, and nearly all close to 0 or 1. There a
 #   model that is right in {value}`suitability_time.high:.0%` of all cases needs
 #   {value}`suitability_time.high_ratio:.0%` of the labels; vaguer estimates gain less.
-# - *Caution.* Estimates alone were fastest here, as they wait for no label. But nothing bounds
-#   their error: they overstate the accuracy of the last year by
+# - *Caution.* Of the monitors, that of estimates alone was the fastest here, as it waits for no
+#   label. But nothing bounds its error: the estimates overstate the accuracy of the last year by
 #   {value}`suitability_time.overstated:.3f`.
 # - *Caution.* CBPE at the same margin raises a false alarm in
 #   {value}`suitability_time.cbpe_false:.0%` of the streams. By nannyml's own rule it notices the

@@ -32,7 +32,9 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
     """Student's interval for the mean of a few independent runs, which it takes to be normal.
 
     Differences that are paired by run are taken before. Unbounded for one run, and for runs that
-    all agree up to rounding: their spread is unknown then, not 0.
+    all agree up to rounding: their spread is unknown then, not 0. Skewed runs err too often on one
+    side: exponential ones in 0.11 of cases instead of 0.025 with 3 or 5 runs, in 0.10 with 10.
+    Differences of two methods whose runs are alike in shape and spread are not skewed.
 
     Examples
     --------
@@ -54,10 +56,14 @@ def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
     """The same for a :class:`lib.selective.Mean`; unbounded for one run or no spread.
 
     Its own degrees of freedom are estimated, and with two or three runs too large too often: those
-    of the runs are taken where they are fewer, which is exact or wide.
+    of the runs are taken where they are fewer, which is exact or wide. Where too few points vary
+    for a variance, the interval is the mean's own, of bounds.
     """
     if n < 2 or not mean.standard_error:
         return Evidence(float(mean.value), n=n)
+    if mean.few is not None:
+        low, high = mean.interval(level)
+        return Evidence(float(mean.value), float(low), float(high), n)
     quantile = scipy.stats.t.isf((1 - level) / 2, min(mean.degrees, n - 1))
     half = float(quantile) * mean.standard_error
     return Evidence(float(mean.value), mean.value - half, mean.value + half, n)

@@ -27,6 +27,7 @@ from lib.report.types import (
     table,
 )
 from lib.suitability import calibration_errors
+from lib.suitability.clusters import FEW_ROWS
 
 Array = npt.NDArray[Any]
 
@@ -154,7 +155,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if rows.clusters is not None:
         count = len(np.unique(rows.clusters))
         items.insert(1, ("clusters", count))
-        doubts.append(f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}")
+        doubts += _of_clusters(count, n)
     if rows.labels is not None:
         worse = _worse_groups(rows, settings)
         findings, beside = _beside_constant(good, rows, bool(worse), all_right(given), settings)
@@ -225,6 +226,17 @@ def _against(low: float, below: bool, worse: bool, suspicious: bool) -> Outcome:
     if suspicious:
         return Outcome.ALL_RIGHT
     return Outcome.NOT_IN_ALL_GROUPS if worse else Outcome.BETTER
+
+
+def _of_clusters(count: int, n: int) -> list[str]:
+    """What is doubtful about intervals of so many clusters."""
+    doubts = [f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}"]
+    if count < FEW_ROWS:
+        doubts.append(
+            f"{counted(count, 'cluster')} are few: if large ones differ from small ones, those "
+            "that happen to be missing may be what matters"
+        )
+    return doubts
 
 
 def _against_constant(

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from lib.bounds import few_vary
 from lib.check import as_array
 
 Array = npt.NDArray[np.float64]
@@ -14,6 +15,8 @@ Codes = npt.NDArray[np.int64]
 #: A variance and its degrees of freedom.
 Part = tuple[float, float]
 
+#: Clusters, or rows, of a sample below which the level is only that of large samples.
+FEW_ROWS = 30
 _BLOCK = 2**16  # rows whose products are held at once
 
 
@@ -49,6 +52,22 @@ def mean_part(values: Array, clusters: Codes | None) -> Part:
     size = np.bincount(clusters)
     moved = np.bincount(clusters, values - mean) / (n - size)
     return float((len(size) - 1) / len(size) * (moved**2).sum()), len(size) - 1.0
+
+
+def few_clusters(name: str, values: Array, clusters: Codes) -> tuple[str, ...]:
+    """Note that a mean's clusters are too few for its jackknife, or that few of them carry it.
+
+    Where large clusters differ from small ones, those that happened not to be drawn count most.
+    """
+    size = np.bincount(clusters).astype(float)
+    alike = float(size.sum() ** 2 / (size**2).sum())
+    if alike >= FEW_ROWS and not few_vary(np.bincount(clusters, values - values.mean()))[0]:
+        return ()
+    return (
+        f"{name} has {len(size)} clusters, which weigh as {alike:.0f} of one size would: too few, "
+        "or too few that its mean depends on, for the level; data that are not suitable then pass "
+        "more often than alpha says, most often if large clusters differ from small ones",
+    )
 
 
 def largest_part(spread: Array, clusters: Codes | None) -> float:

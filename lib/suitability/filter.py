@@ -11,9 +11,11 @@ from sklearn.base import clone
 
 from lib.check import Columns, as_matrix, as_number, matched, require_choice, same_rows
 from lib.suitability.clusters import (
+    FEW_ROWS,
     Codes,
     Part,
     as_clusters,
+    few_clusters,
     inflation,
     mean_part,
     repeated_rows,
@@ -38,7 +40,6 @@ _PENALTY = 0.01  # small: what a penalty shrinks is a bias towards SUITABLE
 _ROUNDING = 1e-24  # variance of means of numbers in [0, 1] that is but rounding
 _ALIKE = 1e-12  # probabilities that differ by less are equal
 _FAR = 2.0  # errors of the fit within which the difference may be the margin
-_FEW = 30  # rows of a sample, below which the level is only that of large samples
 _LEAST = 1e-3  # p-values below are not told apart
 
 
@@ -137,7 +138,9 @@ class SuitabilityFilter:
     (300 to 1,000 runs a cell); with clusters of 2 to 50 equal or similar rows, 10 to 250 of them in
     each sample, .00 to .06, and .06 to .53 if they are not given. Few user rows pass too often:
     with an accuracy of .8 and 500 rows of the fit and of the test data, .13 of the samples of 5,
-    .10 of 10, .08 of 20, .06 of 30, .04 of 50 (1,000 runs a cell); below 30 a note says so.
+    .10 of 10, .08 of 20, .06 of 30, .04 of 50 (1,000 runs a cell); below 30 a note says so. So do
+    few clusters, most if their size tells the accuracy: .3 to .5 of the samples of 10 to 20, some
+    of them large and less accurate, passed the paper's test; a note says so.
 
     References
     ----------
@@ -242,9 +245,9 @@ class SuitabilityFilter:
         -------
         Decision
             SUITABLE if and only if the p-value is at most ``alpha``. Its notes name samples of
-            fewer than 30 rows, rows that are repeated, signals that vary here but did not at fit,
-            and samples whose estimates do not vary: for either of the last two it is INCONCLUSIVE,
-            with a p-value of 1.
+            fewer than 30 rows or of few clusters, rows that are repeated, signals that vary here
+            but did not at fit, and samples whose estimates do not vary: for either of the last two
+            it is INCONCLUSIVE, with a p-value of 1.
         """
         same_rows(test_signals=test_signals, test_clusters=test_clusters)
         same_rows(user_signals=user_signals, user_clusters=user_clusters)
@@ -276,10 +279,16 @@ class SuitabilityFilter:
         found = self._signals.noted(decision, given, alike)
         few = tuple(
             f"{name} has only {len(table)} rows: the level is that of means that are close to "
-            f"normal, for which {_FEW} are few; data that are not suitable then pass more often "
-            "than alpha says, and labels of these rows tell more (labels_test)"
+            f"normal, for which {FEW_ROWS} are few; data that are not suitable then pass more "
+            "often than alpha says, and labels of these rows tell more (labels_test)"
             for name, (table, groups) in given.items()
-            if len(table) < _FEW and groups is None
+            if len(table) < FEW_ROWS and groups is None
+        )
+        few += tuple(
+            note
+            for (name, (_, groups)), p in zip(given.items(), estimates, strict=True)
+            if groups is not None
+            for note in few_clusters(name, p, groups)
         )
         return replace(found, notes=(*found.notes, *few))
 

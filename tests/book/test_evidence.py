@@ -24,7 +24,8 @@ from lib.book.claims import (
 from lib.book.evidence import Evidence
 from lib.book.execute import execute_chapter
 from lib.book.records import read_records, write_record
-from lib.selective.uncertainty import mean_over_seeds
+from lib.selective import normalized_score
+from lib.selective.uncertainty import compare_over_seeds, mean_over_seeds
 
 BASE = {"id": "A", "paper": "P2", "chapter": "one", "place": "Table 1", "claim": "So."}
 BASE |= {"kind": "trend", "why": "chance.", "across": "trainings"}
@@ -65,6 +66,43 @@ def test_without_an_effect_either_verdict_is_as_rare_as_it_says(n, step):
     errs_at_its_level((evidence.runs(row) for row in values), uses_it_up=not step)
 
 
+@pytest.mark.parametrize(("n", "documented"), [(3, 0.11), (5, 0.11), (10, 0.10)])
+def test_skewed_runs_err_on_one_side_as_documented(n, documented):
+    """Exponential runs, by chance not further from what the function says; differences do not."""
+    values = np.random.default_rng(n).exponential(size=(2, REPETITIONS, n)) - 1
+    words = verdicts(evidence.runs(row) for row in values[0])
+    least, largest = stats.binom.interval(1 - 2e-4, REPETITIONS, documented)
+    assert least <= words[NOT_REPRODUCED] <= largest
+    assert words[REPRODUCED] <= most(0.025)
+    errs_at_its_level(map(evidence.runs, values[0] - values[1]), uses_it_up=False)
+
+
+SHAPES = {
+    "normal": (lambda rng, size: rng.standard_normal(size), 0.03),
+    "exponential": (lambda rng, size: rng.exponential(size=size) - 1, 0.1),
+}
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_welch_of_few_runs_as_the_pages_tests_use_it(n, times, shape):
+    """Two methods of the same mean: a side errs in 0.03 at most, in 0.1 if one is skewed and wide.
+
+    A difference that it calls "not beyond chance" is called so too seldom then, not too often.
+    """
+    draw, skewed_and_wide = SHAPES[shape]
+    rng = np.random.default_rng([n, times])
+    one, other = draw(rng, (REPETITIONS, n)), times * draw(rng, (REPETITIONS, n))
+    found = stats.ttest_ind(one, other, axis=1, equal_var=False)
+    level = skewed_and_wide if times > 1 else 0.03
+    for sign in (1, -1):
+        errors = np.count_nonzero((found.pvalue <= 0.05) & (sign * found.statistic > 0))
+        assert errors <= most(level)
+    both = np.count_nonzero(found.pvalue <= 0.05)
+    assert both > most(0.05) if shape == "exponential" and times > 1 else both <= most(0.06)
+
+
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("points", [0.0, 0.3, 1.0, 10.0])
 def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, points):
@@ -75,6 +113,34 @@ def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, point
     values += math.sqrt(variance) * rng.standard_normal((REPETITIONS, 1))  # the same points for all
     means = (mean_over_seeds(row, variance, 1000) for row in values)
     errs_at_its_level((evidence.of_mean(mean, n) for mean in means), uses_it_up=not points)
+
+
+def rare_errors(rng, n, runs):
+    """Common errors that one score ranks low, and rare ones that the other ranks first."""
+    u = rng.random(n)
+    common, rare = u < 0.05, (u >= 0.05) & (u < 0.06)
+    one, other = rng.random((2, runs, n))
+    one[:, common] = 0.1 + 0.2 * one[:, common]
+    other[:, common] *= 0.1
+    one[:, rare] *= 0.1
+    other[:, rare] = 0.98 + 0.02 * other[:, rare]
+    correct = np.tile(~(common | rare), (runs, 1))
+    return correct, one, correct, other
+
+
+def test_a_few_points_that_decide_are_not_taken_for_all_there_are():
+    """Three of 300 points carry the difference: by the variance alone one side errs in 5%."""
+    rng = np.random.default_rng(1)
+    correct, one, _, other = rare_errors(rng, 10**6, 1)
+    true = normalized_score(correct[0], one[0]) - normalized_score(correct[0], other[0])
+    errors, plain, repetitions = np.zeros(2, int), 0, 400
+    for _ in range(repetitions):
+        mean = compare_over_seeds(*rare_errors(rng, 300, 5))
+        found = evidence.of_mean(mean, 5)
+        errors += [found.low > true, found.high < true]
+        plain += evidence.of_mean(replace(mean, few=None), 5).low > true
+    assert errors.max() <= most(0.025, repetitions)
+    assert plain > errors[0]
 
 
 def test_an_effect_is_found_and_one_on_the_other_side_refuted():

@@ -197,6 +197,33 @@ def test_intervals_of_clusters_keep_their_level():
     assert plain < stats.binom.ppf(1e-6, draws, level)
 
 
+@pytest.mark.parametrize(("clusters", "few"), [(20, True), (50, False)])
+def test_few_clusters_are_doubted(clusters, few):
+    labels, cluster = np.arange(1000) % 2, np.arange(1000) % clusters
+    doubts = quality._of_clusters(len(np.unique(cluster)), len(labels))
+    assert doubts[0] == f"intervals count {clusters} clusters, not 1,000 rows"
+    assert any("clusters are few" in doubt for doubt in doubts) == few
+
+
+def test_size_that_tells_the_accuracy_keeps_the_level_of_intervals_of_clusters():
+    """Of 20 clusters of 2 to 400 rows, the larger the less often right: bounds, not Student's."""
+    rng, errors, runs = np.random.default_rng(0), np.zeros(2, int), 400
+
+    def drawn(count):
+        size = np.minimum(np.ceil(5 * rng.pareto(1.5, count) + 2), 400).astype(int)
+        return size, np.clip(0.95 - 0.06 * np.log2(size / 5), 0.3, 0.95)
+
+    size, accuracy = drawn(10**6)
+    true = (size * accuracy).sum() / size.sum()
+    for _ in range(runs):
+        size, accuracy = drawn(20)
+        own = np.repeat(np.arange(20), size)
+        right = rng.random(len(own)) < rng.beta(4 * accuracy, 4 * (1 - accuracy))[own]
+        _, low, high = share(right, 0.95, own)
+        errors += [low > true, high < true]
+    assert errors.max() <= stats.binom.isf(1e-4, runs, 0.025)
+
+
 def test_clusters_of_one_row_are_rows():
     values = np.random.default_rng(1).random(50)
     alone = mean_of(values, (0.0, 1.0), 0.9, np.arange(50))

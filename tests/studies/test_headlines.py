@@ -267,7 +267,11 @@ def test_how_often_valid_bounds_are_below_p5s():
     first, second = ([line.get_xdata().tolist() for line in ax.lines] for ax in drawn.axes)
     assert first == [[2.9], [0.5], [2.6], [3.0]]
     assert second[:3] == [[0.7, 1.0], [0.5, 0.5], [0.0, 0.3]]
-    assert drawn.get_suptitle() == "The better valid bound is below P5's\nin 2 of 3 audits"
+    assert (
+        drawn.get_suptitle() == "The better valid bound is below P5's\nin 2 of 3 different audits"
+    )
+    again = pd.concat([table, table[:1].assign(level="HH")])  # CIFAR-10's file once more
+    assert canaries.careful_headline(again) == canaries.careful_headline(table)
     svg_pair(drawn, "s")
 
 

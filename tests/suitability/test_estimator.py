@@ -102,6 +102,27 @@ def test_platt_on_heavy_tails_reaches_its_optimum():
         assert abs(found.mean() - correct.mean()) < 0.25
 
 
+@pytest.mark.parametrize(("signals", "batch"), [(1, None), (4, None), (4, 1), (12, None)])
+def test_sets_side_by_side_are_fitted_as_each_alone(monkeypatch, signals, batch):
+    """Though sets that differ much share their start, also where a batch holds some of them."""
+    if batch is not None:
+        monkeypatch.setattr(estimator, "_BATCH", batch)
+    rng = np.random.default_rng(signals)
+    x = rng.normal(size=(7, 300, signals)) * rng.uniform(0.1, 100, (7, 1, signals))
+    x[3, :, 0] = 2.5  # constant in one of them
+    score = (x / x.std(axis=1, keepdims=True).clip(min=1e-9))[:, :, -1] * np.linspace(-9, 9, 7)[
+        :, None
+    ]
+    correct = score + rng.logistic(size=(7, 300)) > np.linspace(-2, 2, 7)[:, None]
+    weights, bias, center = estimator.fit_each(x, correct)
+    for i in range(7):
+        alone = CorrectnessEstimator(seed=None).fit(x[i], correct[i])
+        found = estimator.mean_sigmoid(x[i] - center[i], weights[i], bias[i])[0]
+        np.testing.assert_allclose(found, alone.predict(x[i]), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="at least 5 correct and 5 wrong"):
+        estimator.fit_each(x, correct & (np.arange(7) != 4)[:, None])
+
+
 def test_newton_survives_a_bad_start():
     """The full step from here lands where the Hessian vanishes; half steps find the way back."""
     theta = estimator._newton(

@@ -5,8 +5,9 @@ import pytest
 from scipy import optimize, special, stats
 
 from lib.suitability import RefinedFilter, SuitabilityFilter
-from lib.suitability.clusters import inflation, mean_part, total
+from lib.suitability.clusters import few_clusters, inflation, mean_part, total
 from lib.suitability.estimator import fit_logistic, logistic_hessian
+from lib.suitability.filter import welch_decision
 
 MARGIN, BIAS = 0.05, 1.5
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -57,6 +58,47 @@ def test_level_of_clusters(size, equal):
     assert max(hits["filter"], hits["refined"]) <= most
     if size > 2:
         assert hits["without"] > most
+
+
+def sized(rng, count, large):
+    """Estimates in clusters of 10, and of 200 with that probability, where the model is worse."""
+    of_200 = rng.random(count) < large
+    accuracy = np.where(of_200, 0.65, 0.95)
+    own = np.repeat(np.arange(count), np.where(of_200, 200, 10))
+    return rng.beta(8 * accuracy, 8 * (1 - accuracy))[own], own
+
+
+@pytest.mark.parametrize(("count", "large"), [(10, 0.08), (20, 0.08), (20, 0.0), (400, 0.0)])
+def test_few_clusters_are_noted_where_their_level_does_not_hold(count, large):
+    """The paper's test at the margin: up to .4 with few clusters whose size tells the accuracy."""
+    rng, runs = np.random.default_rng([count, int(100 * large)]), 400
+    true = (1 - large) * 10 * 0.95 + large * 200 * 0.65
+    true /= (1 - large) * 10 + large * 200
+    test = np.clip(true + 0.1 * rng.uniform(-1, 1, 200_000), 0, 1)
+    test += true - test.mean()
+    wrong = noted = 0
+    for _ in range(runs):
+        values, own = sized(rng, count, large)
+        wrong += welch_decision(test, values, 0.0, 0.05, (None, own)).suitable
+        notes = few_clusters("user_signals", values, own)
+        noted += len(notes)
+        assert all(f"user_signals has {count} clusters" in note for note in notes)
+    if count < 30:
+        assert noted == runs
+        assert wrong > stats.binom.isf(1e-4, runs, 0.05 if large else 0.03)
+    else:
+        assert noted <= stats.binom.isf(1e-4, runs, 0.05)
+        assert wrong <= stats.binom.isf(1e-4, runs, 0.07)  # a skewness of .15 costs that much
+
+
+def test_the_filter_notes_few_clusters():
+    rng = np.random.default_rng(3)
+    x, y, own = draw(rng, 400, 4)
+    fitted = SuitabilityFilter(MARGIN).fit(x, y, own)
+    (test, _, of_test), (few, _, of_few) = draw(rng, 400, 4), draw(rng, 400, 40)
+    found = fitted.decide(test, few, test_clusters=of_test, user_clusters=of_few)
+    assert [note.split(",")[0] for note in found.notes] == ["user_signals has 10 clusters"]
+    assert not fitted.decide(test, test, test_clusters=of_test, user_clusters=of_test).notes
 
 
 def test_variance_of_a_mean_by_leaving_clusters_out():

@@ -11,7 +11,8 @@ after those in it, in one stream.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,17 @@ def authors_tasks(
     return tasks[len(before) * len(folds) :]
 
 
+@lru_cache(maxsize=1)
+def _laid_out(run: "AuthorsRun", state: str) -> tuple[Study, dict[str, list[Task]]]:
+    """A model's study and tasks, for all sets of signals that a process tries one after another.
+
+    `state`: of the files, so that others are read anew.
+    """
+    study = wilds_study(run.dataset, run.seed)
+    options = {"once": run.once, "models": run.models}
+    return study, {kind: authors_tasks(study, kind, run.folds, **options) for kind in _KINDS}
+
+
 @dataclass(frozen=True)
 class AuthorsRun:
     """A job: all experiments of one model by these shuffles."""
@@ -87,12 +99,14 @@ class AuthorsRun:
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
         """Run the experiments, in distribution and out of it."""
-        study, kept = wilds_study(self.dataset, self.seed), {}
+        # What does not hang on signals and margin is the same for those that differ in them alone.
+        same = replace(self, signals=(), margin=0.0)
+        study, tasks = _laid_out(same, self.data_fingerprint())
+        kept: dict[str, np.ndarray] = {}
         if self.signals:
             study = only_signals(study, self.signals)
         for kind in _KINDS:
-            tasks = authors_tasks(study, kind, self.folds, once=self.once, models=self.models)
-            rows = evaluate_tasks(study.splits, tasks, self.margin)
+            rows = evaluate_tasks(study.splits, tasks[kind], self.margin)
             kept |= {f"{kind} {name}": rows[name].to_numpy() for name in _KEPT}
         return Outcome(kept, {})
 

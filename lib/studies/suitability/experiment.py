@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from lib.suitability.estimator import CorrectnessEstimator, mean_sigmoid
+from lib.suitability.estimator import fit_each, mean_sigmoid
 from lib.suitability.noninferiority import welch_non_inferiority
 
 #: What readers call the numbers of :func:`decision_metrics`.
@@ -110,11 +110,11 @@ def evaluate_pairs(
     source, user, correct = source_signals, user_signals, source_correct
     rows = np.stack(partition)
     k, size = rows.shape
-    estimators = [CorrectnessEstimator(seed=None).fit(source[fold], correct[fold]) for fold in rows]
-    weights = np.concatenate([e.weights for e in estimators], axis=1)
+    slopes, values, centers = fit_each(source[rows], correct[rows])
+    weights = np.concatenate(slopes, axis=1)
     # One center for all estimators, so that one matrix product serves them.
     center = source.mean(axis=0)
-    bias = np.concatenate([e.bias + (center - e.center) @ e.weights for e in estimators])
+    bias = (values + ((center - centers)[:, None] @ slopes)[:, 0]).ravel()
     # Indexed [estimator, test fold, row] and [estimator, row].
     on_folds = mean_sigmoid(source[rows.ravel()] - center, weights, bias).reshape(k, k, size)
     on_user = mean_sigmoid(user - center, weights, bias)
