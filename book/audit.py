@@ -535,11 +535,11 @@ chapter.values(
 
 # %% [markdown]
 # These bounds are one-sided, and the level allows {value}`audit.allowed:.0%`. P3 takes the lower
-# limits of two-sided intervals (its Eq. 4), which allow half of that. At that level, too, the best
-# Bayesian bound errs several times as often as allowed, at the smaller $\epsilon$.
+# limits of two-sided intervals (its Eq. 4), which allow half of that. There, too, the best Bayesian
+# bound errs several times as often as allowed, at small $\epsilon$.
 #
-# The best Bayesian bound of the sweep exceeds the truth in up to
-# {value}`audit.best_bayesian:.1%` of the audits, at $\mu = 0$.
+# The best Bayesian bound exceeds the truth in up to {value}`audit.best_bayesian:.1%` of the audits,
+# at $\mu = 0$.
 # There even the bound at a fixed threshold does, in {value}`audit.fixed_bayesian:.0%`: the Bayesian
 # bound is too high near $\epsilon = 0$. The best of the sweep by Clopper-Pearson, conservative as
 # that is, errs about as often as allowed: in {value}`audit.best_cp:.0%`. Corrected by a union bound
@@ -629,8 +629,8 @@ for delta in (1e-5, 0.01, 0.05, 0.07, 0.1):
 #
 #    :::{dropdown} Solution
 #    The bound grows by $\log 10$ at each step: an error rate of 0 in $n$ trials shows that it is
-#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. A hundred models cannot
-#    refute a claim of $\epsilon = 8$, however bad the training is.
+#    below a few times $1/n$, and $\epsilon$ is minus the logarithm of that. Ten thousand models
+#    cannot refute a claim of $\epsilon = 8$, however bad the training is.
 #    :::
 
 # %% tags=["solution"]

@@ -263,14 +263,14 @@ chapter.figure(
 # | SST-2, $\epsilon = 8$ | 0 to $\infty$ | 0 to $\infty$ | 0.12 to 8.5 (8.4) |
 # :::
 #
-# Ours are below. The Bayesian interval is not always the narrower one: in some of our recorded
-# audits it is wider than Clopper-Pearson's, on SST-2 at $\epsilon = 8$ many times as wide. Each
-# method takes the threshold that flatters it, and the Bayesian's is often one with few errors. Of
-# several audits the median decides {claim}`P3-T2-narrower-private`. At a threshold that both share,
-# the Bayesian interval is the narrower one {claim}`P3-held-out-narrower-private`. Without privacy
-# the widths then differ by
-# {value}`audit_trainings@standard.cifar10.held_lira_free_change:.0%` in the median, where P3
-# prints -40%.
+# Ours are below. The Bayesian interval is not always the narrower one: in some recorded audits it
+# is wider than Clopper-Pearson's, on SST-2 at $\epsilon = 8$ many times as wide. Each method takes
+# the threshold that flatters it, and the Bayesian's is often one with few errors. Of several audits
+# the median decides {claim}`P3-T2-narrower-private`. At a threshold that both share, the Bayesian
+# interval is the narrower one {claim}`P3-held-out-narrower-private`. Without privacy the widths
+# then differ by {value}`audit_trainings@standard.cifar10.held_lira_free_change:.0%` in the median,
+# with privacy by {value}`audit_trainings@standard.cifar10.held_lira_loose_change:.0%`. P3 prints
+# -40% and -48%, each method at its own threshold.
 #
 # Of {value}`audit_trainings@standard.cifar10.audits` audits on CIFAR-10 at $\epsilon = $
 # {value}`audit_trainings@standard.cifar10.loosest:g` LiRA's is narrower in
@@ -423,8 +423,8 @@ chapter.note(f"Without privacy, AUC {given:.2f} on a given point and {chosen:.2f
 # ## Audits whose answer is known
 #
 # Would the audit notice? A challenge point with a feature of its own, always clipped to the full
-# norm, is put through the engines of `lib.training`. It is put through a plain {term}`DP-SGD` of a
-# few lines, too, which can be told to make a mistake. All claim the same $\epsilon$.
+# norm, is put through the engines of `lib.training`, and through a plain {term}`DP-SGD` of a few
+# lines, which can be told to make a mistake. All claim the same $\epsilon$.
 #
 # ```{margin}
 # **Engines,** one a row, where audited: `kernel` is compiled, `taps` is for larger networks,
@@ -577,7 +577,7 @@ chapter.values(
 # Take {value}`audit_trainings.one_models` audited models at the largest budget. Many canaries a
 # model show {value}`audit_trainings.one_loose:.2f`, one shows
 # {value}`audit_trainings.many_loose:.2f`. (A threshold for one challenge a model was chosen for
-# each number of models by itself.)
+# each number of models.)
 #
 # The one-run bound saturates below the truth, for two reasons. It tends to the log-odds of right
 # guesses among the surest, whatever the number of canaries; and the $\delta$ term of its p-value

@@ -15,17 +15,17 @@
 # ```{result} coverage
 # ```
 #
-# Audited is {term}`randomized response`, whose $\epsilon$ is known. The two label bounds stay
-# within what is allowed. *Corrected* is P5's formula [without three
+# Audited is {term}`randomized response`, whose $\epsilon$ is known. The two label bounds err about
+# as often as allowed, or less. *Corrected* is P5's formula [without three
 # faults](#are-the-intervals-right).
 #
 # ## What holds, and what does not
 #
 # - *Holds.* From the authors' files P5's Tables 5 and 6 come out to the digit, where these can be
 #   had. AGIBI's numbers on CIFAR-100 do not: they repeat another column of Table 5.
-# - *Holds, by P5's measure.* Intervals of ALIBI and AGIBI overlap at every level. But of the same
-#   canaries AGIBI's model names fewer outright at high accuracy (an exact test, if canaries are
-#   independent). Another might not.
+# - *Holds, as far as intervals tell.* Those of ALIBI and AGIBI overlap at every level. But of the
+#   same canaries AGIBI's model names fewer outright at high accuracy (an exact test, if canaries
+#   are independent). Another might not.
 # - *Caution.* Chosen thresholds, a mirrored attack and a standard error that ignores the weights
 #   add up with many classes. With ten classes the paper's lower bound errs in
 #   {value}`canaries.paper_exceeds_ten:.0%` of the audits at $\epsilon = $
@@ -348,7 +348,7 @@ chapter.table(
 #
 # Over {value}`canaries.study_kinds` kinds of audits the two are above the truth in
 # {value}`canaries.valid_exceeds:.1%` of the repetitions. The worst kind has
-# {value}`canaries.valid_most:.1%`, where 5% are allowed; the repetitions are few. The
+# {value}`canaries.valid_most:.1%`, where 5% are allowed: that is within chance. The
 # {term}`Bayesian interval` of [the audit chapter](audit.py) on the same guesses errs in up to
 # {value}`canaries.bayesian_exceeds:.0%`, where 2.5% are allowed. It takes the larger of two
 # estimates of one number, mostly too large.
@@ -541,6 +541,11 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 # {value}`canaries.alibi_last_top:.2f`.
 #
 # ```{margin}
+# **PATE's *claimed* epsilon** in the table is what its votes spent. That depends on private labels,
+# and promises nothing beforehand.
+# ```
+#
+# ```{margin}
 # **ALIBI beside AGIBI.** By one label ALIBI shows {value}`canaries.alibi_first_one:.2f`, and AGIBI
 # {value}`canaries.agibi_first_one:.2f`. The two do not compare: $\delta$ uses up the error that a
 # small bound may have. By the same rule ALIBI, or no privacy, would show 0.
@@ -554,9 +559,8 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 #
 # The first row of PATE has an accuracy of {value}`canaries.pate_accuracy:.3f`, the vote of its
 # teachers {value}`canaries.ensemble:.3f`. Logistic regression on the same answers reaches
-# {value}`canaries.linear_accuracy:.3f`, so the student's training still costs some. *By its votes*
-# PATE costs
-# $\epsilon = $ {value}`canaries.pate_claimed:.2f`; before anything was asked,
+# {value}`canaries.linear_accuracy:.3f`, so the student's training still costs some. *By its votes*,
+# PATE spent $\epsilon = $ {value}`canaries.pate_claimed:.2f`, which is no guarantee. Beforehand
 # {value}`canaries.pate_ahead:.2f` was sure. Its {value}`canaries.pate_canaries` canaries show
 # {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI).
 

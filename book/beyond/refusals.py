@@ -330,7 +330,7 @@ chapter.values(
 #
 # - *Coins that lie.* A service that reports wrong propensities is weighted wrongly.
 # - *Abstention by a rule* has no floor. What remains are
-#   [bounds](../counterfactual_limits.py#abstention-by-a-rule).
+#   [bounds](../counterfactual_limits.py).
 # - *Betting.* Sequences that test each value by a bet {cite}`waudby2024estimating` can be narrower
 #   where points are alike. Ours hold even where the difference drifts.
 # - *Forecasts beyond the next point*, for which the past is not known in time.

@@ -259,9 +259,9 @@ chapter.values(
 # At the most accurate of the learning rates SR is ahead in {value}`sctd_map.tuned_sr` of
 # {value}`sctd_map.tuned` regimes and budgets, SCTD in {value}`sctd_map.tuned_sctd`. With ties
 # broken by SR, SR is ahead in {value}`sctd_map.tuned_broken_sr` and SCTD in
-# {value}`sctd_map.tuned_broken`. The list of rates is coarse, and its ends are among them. Rates
-# were chosen on the points on which they are reported, which flatters all of them. Choosing one
-# privately would cost budget.
+# {value}`sctd_map.tuned_broken`. The list of rates is coarse, and in one case its end is the best.
+# Rates were chosen on the points on which they are reported, which flatters all of them. Choosing
+# one privately would cost budget.
 #
 # The most accurate model with SCTD ahead is up to {value}`sctd_map.accuracy_lost:.3f` less accurate
 # than the best one at the same budget. The last table has what any method, averages (below) too,

@@ -54,7 +54,7 @@ def winkler_score(
     References
     ----------
     Winkler, Evaluating probabilities: asymmetric scoring rules, Management Science, 1994. Choe and
-    Ramdas, Comparing sequential forecasters, Operations Research, 2023 (arXiv 2110.00115), which
+    Ramdas, Comparing sequential forecasters, Operations Research, 2024 (arXiv 2110.00115), which
     P4's talk names.
 
     Examples

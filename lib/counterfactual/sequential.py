@@ -138,7 +138,7 @@ def exact_sequence(
 
     References
     ----------
-    Choe and Ramdas, Comparing sequential forecasters, 2023 (arXiv 2110.00115), Theorem 2.  Howard
+    Choe and Ramdas, Comparing sequential forecasters, 2024 (arXiv 2110.00115), Theorem 2.  Howard
     et al., Time-uniform, nonparametric, nonasymptotic confidence sequences, Annals of Statistics,
     2021, Theorem 4 and Proposition 9.  With weights: Waudby-Smith et al., Anytime-valid off-policy
     inference for contextual bandits, 2024 (arXiv 2210.10768).

@@ -54,15 +54,25 @@ def _parser() -> argparse.ArgumentParser:
         help="what is what, where names do not tell, such as label=class,probabilities=P(*): "
         f"{', '.join(MAPPED)}",
     )
-    for name in ("alpha", "margin", "target", "delta"):
-        parser.add_argument(f"--{name}", type=float)
-    parser.add_argument("--learner")
+    for name, meaning in {
+        "alpha": "level of tests, and 1 - alpha of intervals (default: 0.05)",
+        "margin": "largest acceptable drop in accuracy on the user's data (default: 0.05)",
+        "target": "accuracy to reach by abstaining (default: 0.95)",
+        "delta": "of the privacy audit, if the file says none (default: 1e-05)",
+    }.items():
+        parser.add_argument(f"--{name}", type=float, help=meaning)
+    parser.add_argument(
+        "--learner",
+        help="what fits propensities and scores: linear, forest or super (default: forest)",
+    )
     parser.add_argument(
         "--audit-design",
         help="how membership scores came about: 'one run' (a fair coin decided for every point) or "
-        "'independent' (a training each)",
+        "'independent' (a training each) (default: one run)",
     )
-    parser.add_argument("--seed", type=int)
+    parser.add_argument(
+        "--seed", type=int, help="of simulations, which decide no verdict (default: 0)"
+    )
     return parser
 
 

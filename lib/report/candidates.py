@@ -330,7 +330,7 @@ class Candidates:
             f"{family.shown} are probabilities, whose rows sum to 1, in "
             f"{int((good & known).sum()):,} of {counted(int(known.sum()), 'row')}, but not in "
             f"{self.table.place(row)}: {cells}{', ...' * (len(matrix.T) > _SHOWN)}.",
-            f"Mend or leave out such rows, or --map {pattern} takes them as they are.",
+            f"Correct or leave out such rows, or --map {pattern} takes them as they are.",
         )
 
     def refuse_runs(self, family: Family, matrix: Array) -> None:

@@ -21,7 +21,7 @@ _MAX_STEPS = 200
 # Numbers in an array that stays in the cache of a core.
 _BLOCK = 2**15
 # Numbers in the largest array of a batch of fits.
-_BATCH = 2**16
+_BATCH = 2**19
 #: Relative: a range that is but rounding.
 CONSTANT = 64 * np.finfo(float).eps
 _LARGEST = 1e250  # of signals: their products with coefficients must be finite

@@ -97,6 +97,15 @@ def book(tmp_path):
     return folder
 
 
+def test_a_record_leaves_what_moves_to_the_build(book):
+    moving, printed = {"text/html": "<p>" + "x" * 200_000}, cell("printed 3\n", source="y")
+    done = executed("standard", cell(moving, source="x"), printed)
+    assert [part["output"]["text"] for (part,) in done.shown.values()] == ["printed 3\n"]
+    write_record(book, done)
+    page = page_of(book, cell(moving, source="x"), cell("printed 1\n", source="y"))
+    assert moving["text/html"] in json.dumps([page.parts(each) for each in page.done.cells])
+
+
 def page_of(book, *cells, profile="quick", claims=None, records=None, **more) -> Page:
     done = executed(profile, *cells, dataset="digits")
     kept = larger_runs(read_records(book, "one") if records is None else records, profile)

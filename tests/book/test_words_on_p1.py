@@ -85,3 +85,12 @@ def test_sctd_leads_on_a_model_that_is_less_accurate_than_the_tuned_one():
     assert "A good model comes first." in said("beyond/p1_regime")
     (run,) = records("p1_regime").values()
     assert run["values"]["own_accuracy"] < run["values"]["tuned_accuracy"]
+
+
+def test_at_one_place_of_the_map_the_best_rate_is_an_end():
+    assert "in one case its end is the best" in said("beyond/sctd_map")
+    best = table("sctd_map", "standard", "tuned")
+    regime = ["batch", "clipping norm", "epochs", "epsilon"]
+    tried = table("sctd_map", "standard", "map").groupby(regime)["rate"].agg(["min", "max"])
+    ends = best.merge(tried.reset_index(), on=regime)
+    assert (ends["rate"].eq(ends["min"]) | ends["rate"].eq(ends["max"])).sum() == 1

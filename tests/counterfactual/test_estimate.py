@@ -265,6 +265,18 @@ def test_double_robustness(biases, right, unbiased):
             assert abs(bias) > max(10 * error, 0.05), estimator
 
 
+def test_the_bias_is_the_mean_product_of_both_errors():
+    n, mean, pi = 400_000, np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.1, 0.3, 0.5, 0.8])
+    x, s, r = cells(n, np.random.default_rng(0))
+    chance, outcome = np.array([0.3, 0.2, 0.3, 0.6]), np.array([0.5, 0.3, 0.9, 0.6])
+    cell = x[:, 0].astype(int)
+    values = influence_values(Nuisances(r, s, chance[cell], outcome[cell]))
+    product = ((pi - chance) / (1 - chance) * (outcome - mean)).mean()
+    error = values.std() / math.sqrt(n)
+    assert abs(product) > 10 * error
+    assert abs(values.mean() - 0.5 - product) < 4 * error
+
+
 def test_pairs_of_estimators_reach_both_nuisances():
     """The same by the public way in: one repetition large enough."""
     x, s, r = cells(20_000, np.random.default_rng(0))

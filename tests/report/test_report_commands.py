@@ -1,5 +1,6 @@
 """The commands of the README, run from elsewhere; and the chapter on files that lack things."""
 
+import dataclasses
 import functools
 import os
 import subprocess
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 from lib.report import example_predictions, read_predictions
 from lib.report.__main__ import main
 from lib.report.studies import drawn_abstention
+from lib.report.types import Settings
 from lib.runs import RunStore, stored_table
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +83,16 @@ def test_shell_command(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_help_says_what_each_option_is_and_what_holds_without_it(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "largest acceptable drop in accuracy" in said  # as the README promises
+    for field in dataclasses.fields(Settings):
+        _, _, after = said.rpartition(f"--{field.name.replace('_', '-')} ")
+        assert f"default: {field.default})" in after.split(" --")[0]
+
+
 def test_module_is_a_program(tmp_path):
     command = [sys.executable, "-m", "lib.report", "none.npz", "--check"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -230,8 +230,9 @@ def test_what_models_have_spent_that_are_stopped_early():
 
 
 def test_how_often_p5s_bound_is_too_high():
-    names = ["paper", "all three", "bayesian", "one label", "top label, lower"]
+    names = ["paper", "all three", "bayesian", "one label, lower", "top label, lower"]
     rows = [(e, name, x) for e, x in ((2.0, 0.1), (0.5, 0.731)) for name in names]
+    rows += [(0.5, "one label", 0.001)]  # of a two-sided interval: half of the error
     table = pd.DataFrame(rows, columns=["epsilon", "interval", "exceeds"]).assign(repetitions=30)
     run = Run({"coverage_100": table, "coverage_10": table.assign(exceeds=0.002)}, {}, {})
     drawn = canaries.draw_coverage(run)
@@ -243,6 +244,18 @@ def test_how_often_p5s_bound_is_too_high():
     assert words in title
     assert "73%" in beside
     assert "Of 30 audits" in drawn.caption
+
+
+def test_what_pate_has_spent_is_drawn_as_no_claim():
+    rows = [("none", math.inf, 0.9), ("ALIBI", 8.0, 0.88), ("ALIBI", 1.0, 0.776)]
+    rows += [("RR", 1.0, 0.5), ("PATE", 5.4, 0.6), ("PATE", 17.9, 0.7)]
+    table = pd.DataFrame(rows, columns=["mechanism", "claimed", "accuracy"])
+    table = table.assign(level=0, low=0.5, high=[math.inf, 1, 2, 3, 4, 5])
+    drawn = canaries.draw_accuracy(Run({"trained": table}, {}, {"dataset": "digits"}))
+    *claims, pate = drawn.figure.axes[0].lines
+    assert [line.get_xdata().tolist() for line in claims] == [[8.0, 1.0], [1.0]]
+    assert pate.get_linestyle() == "--"  # it depends on private votes
+    assert said(drawn.figure)[1] == ["no privacy", "ALIBI", "RR", "PATE, by its votes"]
 
 
 def test_how_often_valid_bounds_are_below_p5s():
@@ -271,7 +284,7 @@ def test_what_mechanisms_keep_at_the_smallest_claim_that_two_of_them_share(alibi
         f"At a claim of 1 ALIBI is right in {alibi:.0%},\n"
         f"randomized response (RR) in {response:.0%}"
     )
-    assert sorted(words) == ["ALIBI", "PATE", "RR", "none"]
+    assert sorted(words) == ["ALIBI", "PATE, by its votes", "RR", "no privacy"]
     assert "Fashion-MNIST" in drawn.caption
 
 

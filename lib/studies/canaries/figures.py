@@ -73,14 +73,14 @@ def draw_careful(run: Run) -> Drawn:
             ax.plot(rows[column], rows.index, linestyle="", fillstyle="none", **points)
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
         ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
-    axes[-1].set_xlabel(r"lower limit of $\epsilon$ (95%)")
+    axes[-1].set_xlabel(r"lower limit of $\epsilon$ (97.5%)")
     head_rows(figure, careful_headline(table))
     words_above(axes[0], {word: colour for word, colour, _ in shown.values()}, -70)
     return Drawn(
         figure,
         "Three or four lower bounds per training, a plot per data set.",
-        "Lower bounds for epsilon from the same confidences: P5's, with the thresholds paid for, "
-        "and the two valid bounds (thresholds paid for, too).",
+        "Lower limits of 95% intervals for epsilon from the same confidences: P5's, with the "
+        "thresholds paid for, and the two valid bounds (thresholds paid for, too).",
     )
 
 
@@ -98,14 +98,15 @@ def draw_coverage(run: Run) -> Drawn:
         "paper": ("P5", COLOURS[6], "X"),
         "all three": ("corrected", COLOURS[0], MARKERS[0]),
         "bayesian": ("Bayesian", COLOURS[3], MARKERS[3]),
-        "one label": ("one label", COLOURS[1], MARKERS[1]),
+        "one label, lower": ("one label", COLOURS[1], MARKERS[1]),
         "top label, lower": ("top label", COLOURS[2], MARKERS[2]),
     }
     tables = {classes: run.tables[f"coverage_{classes}"] for classes in (100, 10)}
     figure, axes = panels(len(tables), 2.2, sharey=True)
     inside = {"xycoords": "axes fraction", "ha": "right"}
     for ax, (classes, table) in zip(axes, tables.items(), strict=True):
-        ax.axhspan(0, 0.05, color="0.87", lw=0)
+        for least, most, gray in ((0, 0.025, "0.8"), (0.025, 0.05, "0.9")):
+            ax.axhspan(least, most, color=gray, lw=0)
         for name, (_, colour, marker) in shown.items():
             rows = table[table["interval"] == name].sort_values("epsilon")
             ax.plot(rows["epsilon"], rows["exceeds"], color=colour, marker=marker, ms=4, lw=1.4)
@@ -131,9 +132,10 @@ def draw_coverage(run: Run) -> Drawn:
     return Drawn(
         figure,
         "Two plots, of 100 and of 10 classes: how often each lower bound is above the true "
-        "epsilon, by this epsilon; a gray band is what is allowed.",
+        "epsilon, by this epsilon; two gray bands are what is allowed.",
         f"Of {repetitions:,} audits of randomized response, 1,000 canaries each, the part whose "
-        "lower bound is above the truth. Gray: what 95% intervals (2.5%) and bounds (5%) may have.",
+        "lower bound is above the truth. Dark gray is what 95% intervals may have (P5, corrected, "
+        "Bayesian: 2.5%); with light gray, what one-sided 95% bounds may (the labels: 5%).",
     )
 
 
@@ -160,30 +162,33 @@ def plot_confidences(cases: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
 @draws("canaries", "accuracy")
 def draw_accuracy(run: Run) -> Drawn:
     """Draw accuracy against epsilon: claimed (markers) and measured (bars), by mechanism."""
-    table = run.tables["trained"]
+    table, words = run.tables["trained"], {}
     figure, (top, bottom) = new_figure(rows=2, height=2.7, sharey=True)
     for name, rows in table.groupby("mechanism", sort=False):
         colour, marker = _STYLE[name]
+        # What PATE has spent depends on private votes: no claim that it could make beforehand.
+        spent = {"linestyle": "--", "fillstyle": "none"} if name == "PATE" else {}
+        words[{"PATE": "PATE, by its votes", "none": "no privacy"}.get(name, name)] = colour
         if np.isfinite(rows["claimed"]).all():
-            top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker)
+            top.plot(rows["claimed"], rows["accuracy"], color=colour, marker=marker, **spent)
         for row in rows.itertuples():
             ends, at = [row.low, min(row.high, _LARGEST)], [row.accuracy] * 2
             points = {"color": colour, "marker": marker, "markevery": [0], "fillstyle": "none"}
             bottom.plot(ends, at, **points)
     top.set_xscale("log")
     plain_log(top.xaxis)
-    top.set_xlabel(r"claimed $\epsilon$")
+    top.set_xlabel(r"claimed $\epsilon$ (PATE: spent)")
     bottom.set_xlabel(r"measured $\epsilon$: 95% intervals")
     bottom.set_xlim(-0.1, _LARGEST)
     for ax in (top, bottom):
         ax.set_ylabel("test accuracy")
-    words = {name: _STYLE[name][0] for name in dict.fromkeys(table["mechanism"])}
     head(top, accuracy_headline(table), words, lines=2)
     return Drawn(
         figure,
         "Accuracy against epsilon, a curve each, and bars for what the canaries show.",
         f"Our models ({data_title(run.parameters['dataset'])}): test accuracy against the epsilon "
-        "that is claimed, and what the canaries measure (bars that reach the edge are unbounded).",
+        "that is claimed, and P5's intervals from the canaries (bars that reach the edge are "
+        "unbounded). PATE's epsilon, dashed, is what its votes spent: no promise.",
     )
 
 

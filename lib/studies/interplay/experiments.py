@@ -1,4 +1,4 @@
-"""P1's trained: every method at every budget, trained, tuned and ranked under one roof.
+"""P1's experiments: every method at every budget, trained, tuned and ranked under one roof.
 
 A *family* is a way of training; several methods score the same models.  Training runs are jobs of
 :mod:`lib.runs`: stored, resumed, spread over workers.
@@ -316,7 +316,7 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False)
 class Experiments:
-    """The trained trained."""
+    """What was trained, and what its models say."""
 
     settings: ExperimentSettings  # What was trained
     labels: npt.NDArray[np.int64]  # shape (n,): Of the evaluation points
