@@ -95,12 +95,15 @@ def _summary(ledger: Ledger) -> str:
     revised = sum(claim.revised for claim in judged)
     counts = counted(ledger.verdict(each)[0] for each in papers)
     items = "".join(f"<li>{chip(word)}: {n}</li>" for word, n in counts.items())
+    tables = {i for each in papers if each.kind == "table" for i in each.claims}
+    cells = sum(claim.revised and claim.id in tables for claim in judged)
     recorded = sum(ledger.verdicts[claim.id].run != THIS_BUILD for claim in judged)
     own = len(ledger.statements) - len(papers)
     tested = sum(bool(each.tested) for each in papers)
     return (
         f"<p><strong>{revised} of {len(judged)} conditions were changed after the numbers were "
-        "known.</strong> Each of their rows says so first, and why.</p>"
+        "known.</strong> Each of their rows says so first, and why. "
+        f"{cells} of these are of cells of tables.</p>"
         f"<ul class='companion-counts'>{items}</ul><p>{len(papers)} statements of the papers, "
         f"{tested} of them exact ones that a test holds against their text; "
         f"{own} of our own. Beneath them stand {len(ledger.claims)} numbers; {len(judged)} have a "

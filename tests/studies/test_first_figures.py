@@ -189,9 +189,9 @@ def channel(name, proven, found):
     [
         (
             (1.0, 2.0),
-            "Attacks on the hard case fall short of what is|proven; on labels no gap is seen",
+            "Attacks on the hard case fall short of what is|proven; on labels that cannot be told",
         ),
-        ((2.0, 2.0), "On the hard case and labels|no gap to what is proven is seen"),
+        ((2.0, 2.0), "On the hard case and labels|attacks cannot be told from the proof"),
         ((0.5, 1.0), "On the hard case and labels|attacks fall short of what is proven"),
     ],
 )

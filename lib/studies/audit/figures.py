@@ -433,10 +433,11 @@ def draw_planted(run: Run) -> Drawn:
     )
     for words, place in (("outside", 0), ("inside one run", outside)):
         ax.annotate(words, (place - 0.4, -0.6), fontsize=9, va="bottom", annotation_clip=False)
-    ax.set_yticks(range(len(rows)), rows, fontsize=8)
+    # Of these the training is sound: what is found is a false alarm, or the audit's own fault.
+    words = [f"{row} (sound)" if row in (sound, "leaked coins") else row for row in rows]
+    ax.set_yticks(range(len(rows)), words, fontsize=8)
     ax.grid(visible=False)
     ax.tick_params(length=0)
-    # Where coins leak the training is sound, and what is found is the audit's own fault.
     faults = found.drop(index=[sound, "leaked coins"], errors="ignore")
     head_rows(figure, planted_headline(faults, run.values["often"]))
     return Drawn(

@@ -32,8 +32,10 @@ def reached_headline(channels: Sequence[Channel], fpr: float) -> str:
         )
     near, far = (" and ".join(names) for names in (reach, short))
     if reach and short:
-        return f"Attacks on {far} fall short of what is\nproven; on {near} no gap is seen"
-    said = "no gap to what is proven is seen" if reach else "attacks fall short of what is proven"
+        return f"Attacks on {far} fall short of what is\nproven; on {near} that cannot be told"
+    said = (
+        "attacks fall short of what is proven" if short else "attacks cannot be told from the proof"
+    )
     return f"On {near or far}\n{said}"
 
 
