@@ -447,6 +447,7 @@ def test_conditions_that_were_changed_say_so_first():
     assert page.startswith(
         "<p><strong>1 of 2 conditions were changed after the numbers were known."
     )
+    assert "0 of these are of cells of tables.</p>" in page
     row, other = (page.split(f"id='statement-S-{i}'")[1] for i in "AB")
     assert "<span class='claim-why'>Condition changed after the numbers were known. Table" in row
     claim = row.split("id='claim-A'")[1].split("id='statement-S-B'")[0]

@@ -33,10 +33,8 @@ def reached_headline(channels: Sequence[Channel], fpr: float) -> str:
     near, far = (" and ".join(names) for names in (reach, short))
     if reach and short:
         return f"Attacks on {far} fall short of what is\nproven; on {near} that cannot be told"
-    said = (
-        "attacks fall short of what is proven" if short else "attacks cannot be told from the proof"
-    )
-    return f"On {near or far}\n{said}"
+    said = "fall short of what is proven" if short else "cannot be told from the proof"
+    return f"On {near or far}\nattacks {said}"
 
 
 def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:

@@ -158,7 +158,7 @@ def draw_ladder(run: Run) -> Drawn:
         f"What each attack shows of epsilon, could show, and what is proven. {headline}.",
         "Epsilon: what attacks show at least (dots), what they would show with no wrong guess (end "
         "of the line), and what is proven (bars). Triangles are beyond the axis. Each step from "
-        f"inside assumes more. The control adds only {100 * factor:g}% of the noise that it "
+        f"inside assumes more. The control adds {100 * factor:g}% of the noise that it "
         "claims: beyond the bar an audit has noticed.",
     )
 
