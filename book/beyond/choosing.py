@@ -5,8 +5,8 @@
 # training run. What does an honest search cost, when all three runs read the private data?
 #
 # **Answer.** Every trial counts. A team that claims $\epsilon = $ {value}`choosing.strictest:g` but
-# ignores its search can prove no less than {value}`choosing.really:.2f`. Counting the trials costs little
-# accuracy as long as the list is short.
+# ignores its search can prove no less than {value}`choosing.really:.2f`. Counting the trials costs
+# little accuracy as long as the list is short.
 #
 # **Do this.** Train the trials on public or simulated data if you can: that costs nothing.
 # Otherwise write the list of settings down first, and count every trial (`releases` of
