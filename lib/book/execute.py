@@ -71,8 +71,6 @@ VERDICT_MIME = "application/vnd.companion.verdict+json"
 USED_MIME = "application/vnd.companion.used+json"
 NOTE_MIME = "application/vnd.companion.note+json"
 PARAMETERS_MIME = "application/vnd.companion.parameters+json"
-_LARGEST = 100_000  # letters of what a cell shows in a record
-
 #: What an output is to a page, by a key of its data, and what of these says how it is shown.
 PARTS = {
     FIGURE_MIME: ("figure", "name", "aside"),
@@ -167,13 +165,20 @@ class Executed:
         """What each code cell shows, by the fingerprint of its source: see :func:`shown_by`.
 
         Of what has a kind only how it is shown: the content is in `figures`, `tables`, `verdicts`.
-        Moving figures, many pictures each, are too large for a record: a page takes its build's.
+        A figure of theory is the same in all runs, and may be half a megabyte: a page takes its
+        build's, of the cell as a whole.
         """
         found = {fingerprint(cell["source"]): shown_by(cell) for cell in self.cells}
         for part in (part for parts in found.values() for part in parts):
             if part["kind"] != "other":
                 del part["output"]
-        return {of: parts for of, parts in found.items() if len(json.dumps(parts)) <= _LARGEST}
+        return {of: parts for of, parts in found.items() if not any(map(_is_theory, parts))}
+
+
+def _is_theory(part: Mapping[str, Any]) -> bool:
+    """Whether a part is a figure that no record keeps: see `theory` of ``Chapter.figure``."""
+    html = "" if part["kind"] != "other" else bundle_of(part["output"]).get("text/html", "")
+    return html.startswith("<figure class='companion-figure'")
 
 
 def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ def of_runs(columns: Mapping[str, Column]) -> list[str]:
         several = plain(name) in _RUNS and not column.text and len(column.values()[1])
         if several and several > 1:
             found.append(
-                f"{name!r} has {several:,} different values, whose rows count together: leave "
+                f"{name!r} has {several:,} different values, whose rows count together: keep "
                 "those of one for a report on it"
             )
     return found

@@ -97,8 +97,9 @@ def book(tmp_path):
     return folder
 
 
-def test_a_record_leaves_what_moves_to_the_build(book):
-    moving, printed = {"text/html": "<p>" + "x" * 200_000}, cell("printed 3\n", source="y")
+def test_a_record_leaves_figures_of_theory_to_the_build(book):
+    moving = {k: v for k, v in figure(1.0, "In theory").items() if k != FIGURE_MIME}
+    printed = cell("printed 3\n", source="y")
     done = executed("standard", cell(moving, source="x"), printed)
     assert [part["output"]["text"] for (part,) in done.shown.values()] == ["printed 3\n"]
     write_record(book, done)

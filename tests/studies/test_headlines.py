@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.audit.counts import AttackCounts
 from lib.audit.intervals import METHODS
 from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
 from lib.studies.audit import figures as audit
@@ -348,3 +349,15 @@ def test_how_often_bounds_cover_too_rarely_and_where_intervals_are_narrowest():
     assert audit.widths_headline(table).endswith(where)
     wider = table.assign(high=table["high"] + (table["method"] != "bayesian"))
     assert audit.widths_headline(wider).endswith("at every number of trials")
+
+
+def test_whose_regions_enclose_more(monkeypatch):
+    counts = AttackCounts(tp=65, fp=25, tn=75, fn=35)
+    said_of = {"bayesian": (0.7, 1.5), "jeffreys": (0.6, 1.8)}
+    monkeypatch.setattr(audit, "epsilon_interval", lambda *given: said_of[given[-1]])
+    for high, title in (
+        (1.8, "Jeffreys' rectangle encloses more\nthan the posterior needs"),
+        (1.4, "Regions of Jeffreys' rectangle\nand of the posterior"),
+    ):
+        said_of["jeffreys"] = 0.6, high
+        assert said(audit.plot_joint(counts, 0.05, 0.95))[0] == title

@@ -155,12 +155,9 @@ def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
 
 def widths_headline(table: pd.DataFrame) -> str:
     """At how many numbers of trials the Bayesian interval is the narrowest, in words."""
-    widths = (
-        table.assign(width=table["high"] - table["low"]).pivot(
-            index="trials", columns="method", values="width"
-        )
-    ).replace(np.inf, np.nan)
-    others = widths.drop(columns="bayesian").min(axis=1).fillna(np.inf)
+    width = table.assign(width=table["high"] - table["low"])
+    widths = width.pivot(index="trials", columns="method", values="width")
+    others = widths.drop(columns="bayesian").min(axis=1)
     narrowest = int((widths["bayesian"] < others - 1e-9).sum())
     where = "at every number of trials"
     if narrowest < len(widths):
@@ -209,11 +206,10 @@ def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
 
 def coverage_headline(table: pd.DataFrame, level: float) -> str:
     """In how many designs the bounds cover the truth over a point too rarely, in words."""
-    below = {m: int((table[m] < level - 0.01).sum()) for m in METHODS}
-    exact = below["clopper-pearson"] or "none"
+    bayesian, exact = ((table[m] < level - 0.01).sum() for m in ("bayesian", "clopper-pearson"))
     return (
-        f"Bayesian bounds cover over a point too rarely in\n{below['bayesian']} of {len(table)} "
-        f"designs, Clopper-Pearson's in {exact}"
+        f"Bayesian bounds cover over a point too rarely in\n{bayesian} of {len(table)} designs, "
+        f"Clopper-Pearson's in {exact or 'none'}"
     )
 
 

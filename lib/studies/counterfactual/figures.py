@@ -376,11 +376,9 @@ def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
 
 
 def scenarios_headline(table: pd.DataFrame) -> str:
-    """How many intervals, and how many differences of the scores seen, agree with the truth."""
-    known = table[table["true difference"].notna()]
-    low, high, truth = (known[name] for name in ("low", "high", "true difference"))
-    inside = int(((low <= truth) & (truth <= high)).sum())
-    return f"The truth is inside {inside} of {len(known)} intervals"
+    """How many intervals hold the truth, in words."""
+    inside = table["true difference"].between(table["low"], table["high"]).sum()
+    return f"The truth is inside {inside} of {len(table)} intervals"
 
 
 def plot_sequence(
