@@ -445,13 +445,13 @@ def test_conditions_that_were_changed_say_so_first():
     claims = {"A": make(revised=True, **NEAR), "B": make(id="B", **NEAR)}
     page = ledger_html(claims, {i: found(c, 0.5) for i, c in claims.items()})
     assert page.startswith(
-        "<p><strong>1 of 2 conditions were changed after the numbers were known."
+        "<p><strong>1 of 2 conditions were set or changed after numbers were known."
     )
     assert "0 of these are of cells of tables.</p>" in page
     row, other = (page.split(f"id='statement-S-{i}'")[1] for i in "AB")
-    assert "<span class='claim-why'>Condition changed after the numbers were known. Table" in row
+    assert "<span class='claim-why'>Condition set or changed after numbers were known. Table" in row
     claim = row.split("id='claim-A'")[1].split("id='statement-S-B'")[0]
-    why = "Condition changed after the numbers were known."
+    why = "Condition set or changed after numbers were known."
     assert claim.index(f"<strong>{why}</strong>") < claim.index("It is &lt;so&gt;.</p>")
     assert why not in other
     cells = cells_html(

@@ -1,0 +1,53 @@
+"""SelectiveNet's gate, tried otherwise (lib.studies.interplay.gates)."""
+
+import pytest
+import torch
+
+from lib.studies.interplay import gates
+from lib.studies.interplay.experiments import all_points
+from lib.training import SelectiveNet
+
+
+def test_the_divided_loss_has_the_gradient_that_this_book_trains_with():
+    objective = SelectiveNet(0.9, entropy=0.01)
+    torch.manual_seed(0)
+    outputs, targets = torch.randn(16, 7, requires_grad=True), torch.randint(0, 3, (16,))
+    gates.batch_loss(objective, outputs, targets, divided=True).backward()
+    ours, outputs.grad = outputs.grad, None
+    with torch.no_grad():
+        sums = objective.statistics(outputs, targets)
+        state = objective.noisy_constants(sums, len(targets), 0.0, torch.zeros(2))
+    objective.per_example(outputs, targets, state).mean().backward()
+    torch.testing.assert_close(ours, outputs.grad)
+    gates.batch_loss(objective, outputs, targets, divided=False).backward()
+    assert not torch.allclose(ours, outputs.grad - ours)
+
+
+def test_the_authors_loss_by_hand():
+    """Two points, gates of one half: half the mean loss, the penalty, and the auxiliary loss."""
+    outputs = torch.zeros(2, 5)
+    loss = gates.batch_loss(SelectiveNet(0.75), outputs, torch.tensor([0, 1]), divided=False)
+    log2 = torch.tensor(2.0).log()
+    assert loss.item() == pytest.approx(float(0.5 * (log2 / 2 + 32 * 0.25**2) + 0.5 * log2))
+
+
+@pytest.mark.parametrize(("gate", "layers"), [(gates.OURS[0], 0), (gates.THEIRS[0], 3)])
+def test_gates_start_near_one_half_and_have_their_layers(gate, layers):
+    _, spec = all_points("digits", "small_cnn")
+    model = gates.network(spec, gate, 0)
+    outputs = model(torch.rand(50, *spec.inputs))
+    assert outputs.shape == (50, 2 * spec.classes + 1)
+    assert torch.sigmoid(outputs[:, -1]).mean().item() == pytest.approx(0.5, abs=0.15)
+    assert len(getattr(model[-1], "hidden", ())) == layers
+
+
+def test_a_trial_says_what_each_gate_and_loss_left():
+    data, spec = all_points("digits", "small_cnn")
+    given = {"steps": 30, "batch_size": 64, "rate": 0.05, "seeds": 2}
+    table = gates.trial(data, spec, **given)
+    assert len(table) == len(gates.GATES) * len(gates.LOSSES)
+    numbers = table[["accuracy", "of the first tenth", "auxiliary", "accepts"]]
+    assert ((numbers >= 0) & (numbers <= 1)).all(axis=None)
+    assert gates.accuracy_of(table, *gates.OURS) == table["accuracy"].iloc[0]
+    assert gates.accuracy_of(table, *gates.THEIRS) == table["accuracy"].iloc[-1]
+    assert table.equals(gates.trial(data, spec, **given))
