@@ -121,6 +121,14 @@ def test_recorded_orders_are_those_of_the_run():
         (ax,) = figures.draw_order(each).figure.axes
         drawn = [value for line in ax.lines for value in line.get_ydata()]
         assert drawn == pytest.approx(found["relative"].tolist())
+    # Rates that more points chose are open marks; those of another network or of fewer are none.
+    better = run._replace(parameters=run.parameters | {"validation": 20})
+    other = better._replace(parameters=better.parameters | {"models": ["linear"]})
+    for shown, recorded, marks in ((run, better, 2), (run, other, 1), (better, run, 1)):
+        drawn = figures.draw_order(shown._replace(recorded=[recorded]))
+        lines = [line for line in drawn.figure.axes[0].lines if line.get_marker() == "o"]
+        assert len(lines) == marks
+        assert ("20 validation points chose" in drawn.caption) == (marks == 2)
 
 
 def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
