@@ -270,7 +270,7 @@ def draw_order(run: Run) -> Drawn:
         "method; lines rise to the right where privacy costs order.",
         "Score as a part of a random order's at the same accuracy: 0% is a perfect order, 100% one "
         "that knows nothing. Bars are 95% intervals over training runs, at the mean accuracy "
-        f"(runs: {of_each}). {open_marks}{why_wide(seeds)}{tried}",
+        f"(runs: {of_each}). {why_wide(seeds)}{open_marks}{tried}",
     )
 
 
