@@ -326,11 +326,9 @@ chapter.table(
     dict.fromkeys(tried.columns[2:], ".3f"),
     aside=True,
 )
-of = {"ours": gates.OURS, "theirs": gates.THEIRS, "hidden": ("hidden layer", "divided")}
-of |= {"normalized": (gates.THEIRS[0], "divided"), "undivided": ("linear", "not divided")}
 chapter.values(
     volatile=True,
-    **{f"gate_{name}": gates.accuracy_of(tried, *each) for name, each in of.items()},
+    **{f"gate_{name}": each for name, each in gates.accuracies(tried).items()},
     gate_auxiliary=float(tried["auxiliary"].iloc[0]),
     gate_spread=float(tried["sd"].max()),
 )

@@ -5,7 +5,6 @@ models/cifar10_vgg_selectivenet.py) the gate has a hidden layer of 512 units wit
 normalization, whose outputs are divided by ten; the loss does not divide by the coverage.
 """
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -28,8 +27,13 @@ GATES = {
 }
 #: Whether the loss divides by the coverage, as P1 prints it.
 LOSSES = {"divided": True, "not divided": False}
-#: A gate and a loss: this book's, and the authors'.
-OURS, THEIRS = ("linear", "divided"), ("hidden layer, batch normalization", "not divided")
+#: Gates and losses, step by step from this book's to the authors'.
+STEPS = {
+    "ours": ("linear", "divided"),
+    "loss": ("linear", "not divided"),
+    "layer": ("hidden layer", "not divided"),
+    "theirs": ("hidden layer, batch normalization", "not divided"),
+}
 
 
 class Gated(nn.Module):
@@ -83,7 +87,7 @@ def batch_loss(
 def trial(
     data: DataSpec, spec: ModelSpec, *, steps: int, batch_size: int, rate: float, seeds: int
 ) -> pd.DataFrame:
-    """Train each gate with each loss at a target of a tenth, and look at the test points.
+    """Train the gates and losses of :data:`STEPS` at a target of a tenth, and test them.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ def trial(
     inputs, targets = torch.tensor(loaded.training.inputs), torch.tensor(loaded.training.targets)
     objective = SelectiveNet(TARGET, entropy=0.01)
     rows = []
-    for gate, loss in itertools.product(GATES, LOSSES):
+    for gate, loss in STEPS.values():
         found = []
         for seed in range(seeds):
             model, rng = network(spec, gate, seed), np.random.default_rng(seed)
@@ -123,9 +127,10 @@ def trial(
     return pd.DataFrame(rows)
 
 
-def accuracy_of(table: pd.DataFrame, gate: str, loss: str) -> float:
-    """The accuracy on all points with a gate and a loss."""
-    return float(table.set_index(["gate", "loss"]).loc[(gate, loss), "accuracy"])
+def accuracies(table: pd.DataFrame) -> dict[str, float]:
+    """The accuracy on all points by the names of :data:`STEPS`, from :func:`trial`."""
+    found = table.set_index(["gate", "loss"])["accuracy"]
+    return {name: float(found[step]) for name, step in STEPS.items()}
 
 
 def _seen(model: nn.Module, inputs: npt.NDArray, labels: npt.NDArray) -> dict[str, float]:
