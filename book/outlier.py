@@ -126,11 +126,11 @@ chapter.values(aligned_z=aligned, overall_z=overall, volatile=True)
 #
 # ## Another learning rate, another clipping norm
 #
-# P1 gives neither learning rate nor number of steps, and shows one training run. Here are four rates
-# at its clipping norm, and at a norm of 1; *aligned* counts the seeds that look like P1's picture.
-# Noise grows with the norm: with a large one, noise decides where the boundary falls, whatever the
-# rate. With a small norm and a small rate nearly all seeds look like P1's picture, but there
-# confidence *falls* as the budget shrinks.
+# P1 gives neither learning rate nor number of steps, and shows one training run. Here are four
+# rates at its clipping norm, and at a norm of 1. *Aligned* counts seeds that look like P1's
+# picture. Noise grows with the norm: with a large one, noise decides where the boundary falls,
+# whatever the rate. With a small norm and a small rate nearly all seeds look like P1's picture, but
+# there confidence *falls* as the budget shrinks.
 
 # %%
 repeated = max(20, repetitions // 4)
