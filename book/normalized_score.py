@@ -400,7 +400,8 @@ chapter.values(
 # {value}`training@standard.gate.gate_steps` small batches, our gate with their loss leaves models
 # that are right on {value}`training@standard.gate.gate_loss:.0%` of all points. A hidden layer
 # leaves {value}`training@standard.gate.gate_layer:.0%`, and one with batch normalization
-# {value}`training@standard.gate.gate_theirs:.0%`.
+# {value}`training@standard.gate.gate_theirs:.0%`. Of two runs each the standard deviation is
+# {value}`training@standard.gate.gate_spread:.2f` at most.
 #
 # ## Why not just stop early?
 #
