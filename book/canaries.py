@@ -214,8 +214,7 @@ if real:
     chapter.table(
         measured,
         "losses",
-        "Lower bounds by P5's procedure, and a paired bootstrap of ALIBI's less AGIBI's (95%, all six "
-        "together)",
+        "P5's lower bounds, and a paired bootstrap of ALIBI's less AGIBI's (95% for all six)",
         dict.fromkeys(measured.columns[2:-2], ".2f"),
         aside=True,
     )

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
+from scipy import stats
 
 from lib.book.chapters import chapter_files
 from lib.book.claims import (
@@ -358,6 +359,27 @@ def test_every_run_shows_its_number_beside_the_verdict(ledger):
     assert cells[0] == "–"
     assert found == {"10", "3"}
     assert all("claim-interval" in cell for cell in cells[1:])
+
+
+def test_what_would_decide_whether_the_bayesian_interval_is_narrower(book, runs):
+    """The counts of the row on P3's Table 2, and how many audits a sign test then takes."""
+    says, values = book.statements["P3-T2a"].says, runs["audit_trainings"]["standard.cifar10"]
+    narrower = [values["values"][f"swept_lira_{name}_narrower"] for name in ("free", "loose")]
+    audits = values["values"]["audits"]
+    assert f"in {narrower[0]} of {audits} without privacy, in {narrower[1]} of {audits}" in says
+    needed = [audits_to_decide(each / audits) for each in narrower]
+    assert "about 200 and 50 audits" in says
+    assert needed == pytest.approx([200, 50], rel=0.05)
+
+
+def audits_to_decide(fraction: float, power: float = 0.8) -> int:
+    """Fewest audits whose sign test refutes with that power that half or more are narrower."""
+    for n in range(10, 1000):
+        fewest = stats.binom.cdf(np.arange(n + 1), n, 0.5)
+        refuted = np.flatnonzero(fewest <= 0.025)
+        if len(refuted) and stats.binom.cdf(refuted[-1], n, fraction) >= power:
+            return n
+    raise AssertionError("more than a thousand")
 
 
 def test_every_training_says_its_settings(ledger):
