@@ -248,11 +248,9 @@ for name, folds in published.items():
     gaps[name] = gap if sizes_agree else np.inf
 found = {"P2-T2-fmow-folds": gaps.get("fmow"), "P2-T3-rxrx1-folds": gaps.get("rxrx1")}
 found["P2-A22-civilcomments-folds"] = len(published.get("civilcomments", ())) or None
-if {"fmow", "rxrx1"} <= {*published}:
-    apart = {name: published[name]["accuracy"].std() for name in ("fmow", "rxrx1")}
-    found["P2-S53-folds-differ"] = apart["rxrx1"] / apart["fmow"]
-else:
-    found["P2-S53-folds-differ"] = None
+apart = {name: folds["accuracy"].std() for name, folds in published.items()}
+both = {"fmow", "rxrx1"} <= {*apart}
+found["P2-S53-folds-differ"] = apart["rxrx1"] / apart["fmow"] if both else None
 for claim, value in found.items():
     absent = "the published signals of this model are not part of this run"
     chapter.settle(claim, {"": value}, unless="" if value is not None else absent)
@@ -415,18 +413,13 @@ lead = {
 }
 
 # %%
-spread = [
-    (d, experiment.METRIC_TITLES[name], found.value, found.low, found.high)
-    for d, of_data in lead.items()
-    for name, found in ((name, evidence.runs(of_data[name])) for name in METRICS)
-]
-between = ["OOD less ID", "OOD less ID, low", "OOD less ID, high"]
-if spread:
+between = remarks.between_kinds(lead, evidence.runs)
+if len(between):
     chapter.table(
-        pd.DataFrame(spread, columns=["data", "metric", *between]),
+        between,
         "between_kinds",
         "Table 1, out of distribution less in it: means over models, and their intervals",
-        dict.fromkeys(between, "+.3f"),
+        dict.fromkeys(between.columns[2:], "+.3f"),
         aside=True,
     )
 

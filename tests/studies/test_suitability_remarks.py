@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.book import evidence
 from lib.book.claims import read_claims
 from lib.book.records import read_record
 from lib.studies.suitability import remarks
@@ -60,6 +61,27 @@ def test_an_outlier_is_worse_than_both_that_decide_about_as_well():
         other = GOOD.copy()
         other.loc["logit_std", list(change)] = list(change.values())
         assert remarks.worse_than_comparable(other) == 1
+
+
+def test_differences_of_the_kinds_have_their_intervals():
+    lead = {"fmow": pd.DataFrame([[0.1] * 4, [0.3] * 4, [0.2] * 4], columns=METRICS)}
+    table = remarks.between_kinds(lead, evidence.runs)
+    assert len(table) == len(METRICS)
+    wanted = evidence.runs([0.1, 0.3, 0.2])
+    assert table.iloc[0].tolist() == ["fmow", "accuracy", wanted.value, wanted.low, wanted.high]
+
+
+def test_the_labels_nearest_to_a_hundred_are_quoted():
+    index = pd.MultiIndex.from_product(
+        [[50, 120, 500], ["unadjusted", "plug-in", "bound"]], names=["labels", "method"]
+    )
+    numbers = np.arange(27, dtype=float).reshape(9, 3)
+    labelled = pd.DataFrame(numbers, index, ["accuracy", "fpr", "roc_auc"])
+    labelled.loc[(120, "bound"), "roc_auc"] = np.nan
+    found = remarks.with_few_labels(labelled)
+    assert (found["n_few_labels"], found["plug_in_fpr"], found["bound_accuracy"]) == (120, 13, 15)
+    assert "bound_roc_auc" not in found
+    assert len(found) == 9
 
 
 def recorded_table(root, chapter: str, name: str) -> pd.DataFrame:

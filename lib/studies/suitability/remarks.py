@@ -3,13 +3,14 @@
 Here are no new experiments: the experiments are those of the tables, by the paper's shuffles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from lib.runs import run_all
 from lib.studies.suitability.authors import NOTEBOOKS, PRINTED, AuthorsRun
-from lib.studies.suitability.experiment import share_suitable
+from lib.studies.suitability.experiment import METRIC_TITLES, share_suitable
 
 #: Signals that P2, appendix A.4.2, calls noteworthy outliers of Table 5.
 OUTLIERS = ("logit_mean", "logit_std")
@@ -77,3 +78,32 @@ def worse_than_comparable(means: pd.DataFrame, names: Sequence[str] = OUTLIERS) 
         lower = all((own[area] < others[area]).all() for area in ("roc_auc", "pr_auc"))
         count += bool(lower and (own["fpr"] > others["fpr"]).all())
     return count
+
+
+def between_kinds(lead: Mapping[str, pd.DataFrame], interval: Callable[[Any], Any]) -> pd.DataFrame:
+    """Out of distribution less in it: means over models, and the intervals over them.
+
+    `lead` has the differences of metrics by data set, a row for each model; `interval` makes
+    something with value, low and high of a column.
+    """
+    rows = [
+        (dataset, said, found.value, found.low, found.high)
+        for dataset, of_models in lead.items()
+        for said, found in ((METRIC_TITLES[m], interval(of_models[m])) for m in METRIC_TITLES)
+    ]
+    columns = ["data", "metric", "OOD less ID", "OOD less ID, low", "OOD less ID, high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def with_few_labels(labelled: pd.DataFrame, wanted: int = 100) -> dict[str, float]:
+    """What decisions with about so many labels are worth, by name and metric, and how many.
+
+    `labelled` has the metrics by number of labels and method; those that are NaN are left out.
+    """
+    n = min(labelled.index.unique("labels"), key=lambda each: abs(each - wanted))
+    found: dict[str, float] = {"n_few_labels": int(n)}
+    for name in ("unadjusted", "plug-in", "bound"):
+        for metric in ("accuracy", "fpr", "roc_auc"):
+            value = float(labelled.at[(n, name), metric])
+            found |= {f"{name.replace('-', '_')}_{metric}": value} if value == value else {}
+    return found
