@@ -239,7 +239,7 @@ if real:
         "paired bootstrap of P5's own lower bounds, its choice of thresholds included, tells them "
         f"apart at {losses.apart_in_words(measured)}. Normal tests of the losses (least p "
         f"{paired['p, losses'].min():.1g} by the authors' errors and "
-        f"{paired['p, losses (sandwich)'].min():.1g} by the sandwich estimator below) keep no level. "
+        f"{paired['p, losses (sandwich)'].min():.1g} by the sandwich estimator below) keep none. "
         "Our text lacks PATE's audits. CIFAR-10's files of ALIBI, high and very high, are the same."
     )
 else:
