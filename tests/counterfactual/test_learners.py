@@ -168,9 +168,6 @@ def test_names_give_pairs_and_others_are_cloned_and_seeded_where_open():
     assert seeds[0] == seeds[1] != seeds[2]
     assert None not in seeds[0]
     assert len(set(seeds[0])) == len(seeds[0]) >= 4
-    for wrong in (7, (LogisticRegression(),), (LogisticRegression, Ridge), (Ridge(), Ridge())):
-        with pytest.raises(TypeError, match="learner"):
-            learner_pair(wrong, rng)
 
 
 @pytest.mark.parametrize("learner", [SuperLearnerClassifier, SuperLearnerRegressor])
@@ -185,16 +182,10 @@ def test_as_an_estimator(learner):
     level = [model._level_one(x) for model in fitted]
     np.testing.assert_array_equal(level[0], level[1])
     assert (level[0] != level[2]).any()
-    for bad in (x[:, :1], np.full((3, 2), np.nan)):
-        with pytest.raises(ValueError, match="X"):
-            fitted[0].predict(bad)
     if learner is SuperLearnerClassifier:
         assert fitted[0].classes_.tolist() == ["a", "b"]
         probability = fitted[0].predict_proba(x)
         np.testing.assert_array_equal(fitted[0].predict(x) == "b", probability[:, 1] > 0.5)
-        for bad in (np.arange(60) < 1, np.zeros(60), np.arange(60) % 3):
-            with pytest.raises(ValueError, match="y must"):
-                learner(10).fit(x, bad)
 
 
 def test_few_points_small_classes_and_duplicates():

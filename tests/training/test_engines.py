@@ -524,17 +524,3 @@ def test_trainings_and_data_that_do_not_go_together(digits, each, subset, name):
     if name == "delta":
         free = train(replace(each, epsilon=math.inf, noise_multiplier=None), data, points)
         assert (free.epsilon, free.plan.delta) == (math.inf, 0)
-
-
-@pytest.mark.parametrize(
-    ("model", "changes", "name"),
-    [
-        (MLP, {"clipping_norm": math.inf}, "clipping_norm"),
-        (MLP, {"epsilon": 1.0, "noise_multiplier": 1.0}, "epsilon"),
-        (MLP, {"objective": SelectiveNet(coverage=0.5)}, "model"),
-        (replace(MLP, head="abstain"), {"objective": DeepGamblers(), "adversarial": 0.1}, "advers"),
-    ],
-)
-def test_settings_that_do_not_go_together(model, changes, name):
-    with pytest.raises(ValueError, match=name):
-        config(model, **changes)
