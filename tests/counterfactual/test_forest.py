@@ -171,15 +171,6 @@ def test_features_and_targets_that_do_not_vary():
     assert np.isfinite(huge.predict(x * 1e300 * 1.7)).all()
 
 
-def test_a_recoding_that_keeps_the_order_keeps_the_trees():
-    """Thresholds are half way between values: trees of seen points alone are the same."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(200, 3)), rng.normal(size=200)
-    first, second = (ForestRegressor(5, random_state=1).fit(z, y) for z in (x, np.exp(20 * x)))
-    for a, b in zip(parts(first)[:3], parts(second)[:3], strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_values_that_differ_by_rounding_are_one():
     """0.1 + 0.2 and 0.3 are never parted, nor single precision from itself."""
     rng = np.random.default_rng(0)

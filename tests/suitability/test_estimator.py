@@ -137,6 +137,8 @@ def test_order_of_rows_matters_through_the_authors_split_alone():
     order = np.random.default_rng(0).permutation(len(x))
     moved = np.abs(estimate(x[order], correct[order]) - expected[order]).max()
     assert 1e-6 < moved < 0.03
+    seeded = [estimate(x, correct, seed) for seed in (0, 1)]
+    assert 1e-6 < np.abs(seeded[1] - seeded[0]).max() < 0.03
 
 
 def test_rows_that_are_equal_may_be_given_in_any_order():
