@@ -101,6 +101,12 @@ for n, v in (("n_test", [5, 1]), ("variance_user", [0.2, -0.1]), ("mean_test", [
         lambda n=n, v=v: S.welch_non_inferiority(**MOMENTS | {n: v}))
 add("suitability.welch_non_inferiority", "arguments",
     lambda: S.welch_non_inferiority(**MOMENTS | {"mean_test": [0.1] * 3, "mean_user": [0.1] * 2}))
+add("suitability.SequentialDesign", "information",
+    *(lambda i=i: S.SequentialDesign(2, information=i) for i in ([0.5, 0.9], [0.0, 1], [1, 1])))
+add("suitability.SequentialDesign", "alpha", lambda: S.SequentialDesign(2, 0.5),
+    lambda: S.SequentialDesign(2, 1.0, sides=2))
+add("suitability.SequentialDesign.decide", "p_values",  # beyond the looks, and beyond a decision
+    *(lambda p=p: S.SequentialDesign(2).decide(p) for p in ([], [0.5] * 3, [0.0, 0.5])))
 add("suitability.labels_needed", "half_width", lambda: S.labels_needed(0.4, 1e-9))
 
 # ------------------------------------------------------------------------------ counterfactual
