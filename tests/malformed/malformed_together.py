@@ -248,6 +248,17 @@ for changes, name in (
 ):
     add("training.TrainingConfig", name,
         lambda c=changes: T.TrainingConfig(**dict(dict(model=MLP, noise_multiplier=1.0), **c)))
+BUDGET = dict(epsilon=3.0, delta=1e-5)
+for changes, name in (
+    (dict(batch_size=61), "batch_size"), (dict(augmentation=T.Augmentation()), "augmentation"),
+    (dict(model=replace(shared.M, inputs=(4,))), "model.inputs"),
+    (dict(model=replace(shared.M, classes=2)), "model.classes"),
+    (dict(epsilon=1e-6, delta=1e-12), "epsilon"), (dict(epsilon=3.0, delta=0.0), "delta"),
+):
+    add("training.train", name, lambda c=changes: T.train(
+        replace(shared.C, **dict(BUDGET, **c)), shared.D, shared.X))
+add("training.train", "delta", lambda: T.train(  # 1 / 1 is none
+    replace(shared.C, epsilon=3.0, batch_size=1), shared.D.subset([0]), shared.X))
 for config, more, name in (
     (T.TrainingConfig(DIGITS, epsilon=1.0), {}, "config"),
     (PLAIN, dict(reading="labels"), "reading"), (PLAIN, dict(stages=2), "stages"),
