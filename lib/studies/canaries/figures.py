@@ -176,8 +176,8 @@ def confidences_headline(table: pd.DataFrame) -> str:
     sure = table[np.isclose(table["confidence"], 0.5)].set_index("case")["canary"]
     first, last = sure.index[0], sure.index[1]
     return (
-        f"Of {first} {percent(sure[first])} of the canaries'\nlabels are believed,"
-        f" of {last} {percent(sure[last])}"
+        f"{first}: {percent(sure[first])} of the canaries'\nlabels are believed;"
+        f" {last}: {percent(sure[last])}"
     )
 
 
@@ -255,8 +255,8 @@ def memorization_headline(table: pd.DataFrame) -> str:
     """How sure models are of canaries' labels and of true ones in the end, in words."""
     free = table[(table["mechanism"] == "none") & (table["level"] == 0)].iloc[-1]
     return (
-        f"Without privacy the canaries' labels get {percent(free['canary'])} confidence\n"
-        f"in the end, their true labels {percent(free['true'])}"
+        f"Without privacy canaries' labels get in the end\n"
+        f"{percent(free['canary'])} confidence, their true labels {percent(free['true'])}"
     )
 
 
