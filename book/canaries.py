@@ -69,7 +69,6 @@ pate_queries: int = 1000  # [1, 50000] images that the teachers are asked about
 pate_steps: int = 200  # [2, 1000000] updates of a FixMatch training
 pate_student_steps: int = 0  # [0, 1000000] the same of a student; 0: as many as of a teacher
 pate_student_rate: float = 0.0  # [0, 100] learning rate of a student; 0: as of a teacher
-pate_student_pseudo: float = 1.0  # [0, 100] weight of its pseudo-labels; 0: the answers alone
 pate_student_policy: str = "same"  # {same, digits, photo} how its images are shifted
 pate_batch: int = 20  # [1, 10000] labeled examples in a step of it
 pate_learning_rate: float = 0.3  # (0, 100] of FixMatch
@@ -464,11 +463,7 @@ fixmatch = mechanisms.fixmatch_for(
     device=device,
 )
 student = mechanisms.student_for(
-    fixmatch,
-    steps=pate_student_steps,
-    learning_rate=pate_student_rate,
-    pseudo_weight=pate_student_pseudo,
-    policy=pate_student_policy,
+    fixmatch, steps=pate_student_steps, learning_rate=pate_student_rate, policy=pate_student_policy
 )
 pate = rows_of(
     pate_sigma1=pate_sigma1, pate_sigma2=pate_sigma2,

@@ -109,13 +109,12 @@ def test_accounting_table_by_hand():
 
 def test_students_are_trained_as_teachers_but_for_what_is_given():
     given = {"pate_steps": 7, "pate_learning_rate": 0.2}
-    own = {"steps": 30, "rate": 0.1, "pseudo": 0.0, "policy": "photo"}
+    own = {"steps": 30, "rate": 0.1, "policy": "photo"}
     settings = settings_of("canaries", given | {f"pate_student_{k}": own[k] for k in own}, "digits")
     (teacher,) = {replace(each.config, seed=0) for each in system._teachers(settings)}
     (student,) = {replace(each.student, seed=0) for each in system._students(settings)}
     assert (teacher.steps, teacher.learning_rate, teacher.weak) == (7, 0.2, "digits")
-    alone = {"unlabelled_weight": 0.0, "unlabelled_ratio": 1, "weak": "photo", "strong": "photo"}
-    assert student == replace(teacher, steps=30, learning_rate=0.1, **alone)
+    assert student == replace(teacher, steps=30, learning_rate=0.1, weak="photo", strong="photo")
     settings = settings_of("canaries", given, "digits")
     assert {replace(each.student, seed=0) for each in system._students(settings)} == {teacher}
 

@@ -235,19 +235,12 @@ def fixmatch_for(dataset: str, model: ModelSpec, **options: Any) -> FixMatch:
     return FixMatch(model, weak=policy, strong=policy, **options)
 
 
-def student_for(
-    teacher: FixMatch, *, steps: int, learning_rate: float, pseudo_weight: float, policy: str
-) -> FixMatch:
-    """A student's training: its teachers', but for what is given; 0 or "same" is as theirs.
-
-    A weight of 0 of pseudo-labels is training on the answers alone, with no other images.
-    """
+def student_for(teacher: FixMatch, *, steps: int, learning_rate: float, policy: str) -> FixMatch:
+    """A student's training: its teachers', but for what is given; 0 or "same" is as theirs."""
     return replace(
         teacher,
         steps=steps or teacher.steps,
         learning_rate=learning_rate or teacher.learning_rate,
-        unlabelled_weight=pseudo_weight,
-        unlabelled_ratio=teacher.unlabelled_ratio if pseudo_weight else 1,
         weak=teacher.weak if policy == "same" else policy,
         strong=teacher.strong if policy == "same" else policy,
     )
