@@ -107,12 +107,16 @@ def test_accounting_table_by_hand():
         assert spent == pytest.approx(1e-5, rel=1e-6)
 
 
-def test_students_may_train_longer_than_teachers():
-    given = {"pate_steps": 7, "pate_student_steps": 30}
-    for longer, wanted in ((given, 30), (given | {"pate_student_steps": 0}, 7)):
-        settings = settings_of("canaries", longer, "digits")
-        assert {each.student.steps for each in system._students(settings)} == {wanted}
-        assert {each.config.steps for each in system._teachers(settings)} == {7}
+def test_students_are_trained_as_teachers_but_for_what_is_given():
+    given = {"pate_steps": 7, "pate_learning_rate": 0.2}
+    own = {"steps": 30, "rate": 0.1, "policy": "photo"}
+    settings = settings_of("canaries", given | {f"pate_student_{k}": own[k] for k in own}, "digits")
+    (teacher,) = {replace(each.config, seed=0) for each in system._teachers(settings)}
+    (student,) = {replace(each.student, seed=0) for each in system._students(settings)}
+    assert (teacher.steps, teacher.learning_rate, teacher.weak) == (7, 0.2, "digits")
+    assert student == replace(teacher, steps=30, learning_rate=0.1, weak="photo", strong="photo")
+    settings = settings_of("canaries", given, "digits")
+    assert {replace(each.student, seed=0) for each in system._students(settings)} == {teacher}
 
 
 @pytest.mark.parametrize(("teachers", "reached"), [(40, 1.0), (10, 0.5)])
