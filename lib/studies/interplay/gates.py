@@ -71,13 +71,16 @@ def network(spec: ModelSpec, gate: str, seed: int) -> nn.Sequential:
 def batch_loss(
     objective: SelectiveNet, outputs: torch.Tensor, targets: torch.Tensor, *, divided: bool
 ) -> torch.Tensor:
-    """The loss of a batch as P1 prints it (Eq. 8 to 10), or not divided by the coverage."""
+    """The loss of a batch that this book trains with, or the authors', not divided by coverage."""
+    if divided:  # as without privacy: no noise
+        with torch.no_grad():
+            sums = objective.statistics(outputs, targets)
+            state = objective.noisy_constants(sums, len(targets), 0.0, torch.zeros(2))
+        return objective.per_example(outputs, targets, state).mean()
     f, h, logit = _split(outputs)
     g = torch.sigmoid(logit)
     coverage = g.mean()
     risk = (CrossEntropy(objective.entropy).per_example(f, targets) * g).mean()
-    if divided:
-        risk = risk / coverage
     missing = torch.clamp(objective.coverage - coverage, min=0)
     selective = risk + objective.penalty * missing**2
     auxiliary = functional.cross_entropy(h, targets)
