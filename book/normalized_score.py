@@ -397,11 +397,12 @@ chapter.values(
 # *Is that ours?* In part. Our gate is one linear unit. In its authors' code it has a hidden layer
 # with batch normalization, which private training rules out. Their loss does not divide by the
 # coverage. [Tried](training.py) without privacy on CIFAR-10 at a target of a tenth, for
-# {value}`training@standard.gate.gate_steps` small batches, our gate with their loss leaves models
-# that are right on {value}`training@standard.gate.gate_loss:.0%` of all points. A hidden layer
-# leaves {value}`training@standard.gate.gate_layer:.0%`, and one with batch normalization
-# {value}`training@standard.gate.gate_theirs:.0%`. Of two runs each the standard deviation is
-# {value}`training@standard.gate.gate_spread:.2f` at most.
+# {value}`training@standard.gate.gate_steps` small batches, ours leaves models that are right on
+# {value}`training@standard.gate.gate_ours:.0%` of all points. Their loss leaves
+# {value}`training@standard.gate.gate_loss:.0%`. A hidden layer beside it leaves
+# {value}`training@standard.gate.gate_layer:.0%`, all of theirs
+# {value}`training@standard.gate.gate_theirs:.0%`. Standard deviations of two runs reach
+# {value}`training@standard.gate.gate_spread:.2f`.
 #
 # ## Why not just stop early?
 #
