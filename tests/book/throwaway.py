@@ -144,7 +144,7 @@ class Book:
     def run(self, *arguments: str, fails: bool = False, **extra: str) -> str:
         """Build by the command itself."""
         process = self.start(*arguments, **extra)
-        output = process.communicate(timeout=300)[0]
+        output = process.communicate(timeout=900)[0]
         assert (process.returncode != 0) == fails, output
         return output
 
@@ -192,7 +192,7 @@ class Book:
             arguments = (what, command, self.root, self.environment(**extra), said.name)
             process = _forks().Process(target=_become, args=arguments)
             process.start()
-            process.join(300)
+            process.join(900)
             output = Path(said.name).read_text(encoding="utf-8")
         if process.exitcode is None:
             process.kill()
