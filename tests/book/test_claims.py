@@ -337,6 +337,24 @@ def test_numbers_have_three_digits_and_units(value, unit, text):
     assert number_text(value, unit).replace("\u00a0", " ") == text
 
 
+@pytest.mark.parametrize(
+    ("given", "full", "words"),
+    [
+        ({"dataset": "digits", "models": ["mlp"], "n_seeds": 2, "epochs": 0.0},
+         {"dataset": "cifar10", "models": ["resnet18"], "n_seeds": 5, "epochs": 200},
+         "an MLP on digits instead of a ResNet-18 on CIFAR-10, 2 instead of 5 seeds, "
+         "a fixed number of steps instead of 200 epochs"),
+        ({"points": 20000, "model_seeds": [0]}, {"points": 50000, "model_seeds": [0, 1, 2]},
+         "20,000 instead of 50,000 points, 1 instead of 3 models"),
+        ({"margin": 0.01}, {"margin": 0.0, "n_seeds": 5},
+         "margin 0.01 instead of 0, an unknown number instead of 5 seeds"),
+        ({"unheard": 1}, {"unheard": 2}, "unheard = 1 instead of 2"),
+    ],
+)  # fmt: skip
+def test_scales_are_said_in_words(given, full, words):
+    assert scale_text(judge(make(at_least=0, full_scale=full), 1, given).reason) == words
+
+
 def test_the_ledger_of_the_book_is_well_formed(root):
     claims = read_claims(root / "book" / "claims.yml")
     assert claims
