@@ -1,22 +1,21 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# An {term}`audit` attacks many models, trained with or without a certain record. How far can one
-# rely on the lower bound on the privacy loss $\epsilon$ that it gives?
+# An {term}`audit` attacks many models, trained with or without a certain record: how far can one
+# rely on its lower bound on the privacy loss $\epsilon$?
 #
-# **Answer.** Not at all, if it is the largest over many thresholds: that is partly luck. At a small
-# positive $\epsilon$ the largest Bayesian bound exceeds the truth in
-# {value}`audit.best_bayesian_03:.0%` of the audits.
-#
-# **Do this.** Choose the threshold on other training runs
-# ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
-# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound.
-# [The steps](#what-to-do).
+# **Answer.** Not at all if it is the largest over many thresholds, which is partly luck: the
+# largest Bayesian bound is above the truth in up to {value}`audit.best_bayesian:.0%` of the audits.
 #
 # ```{result} selection
 # ```
 #
 # Dots well to the right of the dotted line err too often.
+#
+# **Do this.** Choose the threshold on other training runs
+# ({py:obj}`~lib.audit.held_out_lower_bound`), or pay for the choice
+# ({py:obj}`~lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound
+# ([steps](#what-to-do)).
 #
 # ## What holds, and what does not
 #

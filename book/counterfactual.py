@@ -1,24 +1,21 @@
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
-# Two services, A and B, may abstain in a free trial, but their paid versions must always answer.
-# Which one should you buy, if you see only the scores of the answers that they chose to give?
+# Two services may abstain in a free trial but must always answer once you pay: which one should you
+# buy, if you see only the scores of the answers that they chose to give?
 #
-# **Answer.** Treat abstentions as missing data. In one simulated trial this finds a lead of
-# {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
-# less. It needs flexible learners. Even then the interval misses the difference in the population
-# too often.
-#
-# **Do this.** Ask each service how likely it was to answer, input by input. Call
-# {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
-# diagnostics before its interval. Decide with the margin that matters to you.
+# **Answer.** Treat abstentions as missing data: in one simulated trial this finds a lead of
+# {value}`counterfactual.trial_value:.3f`, where the scores seen show much less.
 #
 # ```{result} miscoverage
 # ```
 #
-# The scores seen show much less than A's true lead (line). With linear learners no method finds
-# it. With flexible ones the {term}`doubly robust` estimate does, but more than the allowed 5% of
-# its intervals miss the truth.
+# With linear learners no method finds A's true lead (line). With flexible ones the {term}`doubly
+# robust` estimate does, but more than the allowed 5% of its intervals miss the truth.
+#
+# **Do this.** Ask each service how likely it was to answer, input by input. Call
+# {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
+# diagnostics before its interval. Decide with the margin that matters to you.
 #
 # ## What holds, and what does not
 #

@@ -1,27 +1,25 @@
 # %% [markdown]
 # # Suitability filters: what the guarantee is worth
 #
-# The filter of [the previous page](suitability.py) bounds its error rate if its estimates of
-# accuracy are right on the user's data. Are they?
+# The [suitability filter](suitability.py) bounds its error rate if its estimates of accuracy are
+# right on the user's data: are they?
 #
-# **Answer.** Mostly not. The estimator learned on other data and flatters the user's: of each point
-# by which accuracy drops, the filter misses {value}`suitability_guarantee.delta_slope:.2f` points.
-#
-# **Do this.**
-# - Label user rows drawn at random. {py:obj}`~lib.suitability.labels_for_power` says how many;
-#   {py:obj}`~lib.suitability.labels_test` is an exact test of them.
-# - Draw the rows yourself, or have a neutral party draw them.
-# - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
+# **Answer.** Mostly not: of each point by which accuracy drops on the user's data, the estimates
+# miss {value}`suitability_guarantee.delta_slope:.2f` points.
 #
 # ```{result} error-drop
 # ```
+#
+# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
+#
+# **Do this.** Label user rows drawn at random: {py:obj}`~lib.suitability.labels_for_power` says how
+# many, {py:obj}`~lib.suitability.labels_test` tests them. Draw them yourself, or let a neutral
+# party. If you look more than once, plan it ({py:obj}`~lib.suitability.SequentialDesign`).
 #
 # ```{margin}
 # **The number above** is the slope of a least-squares line. Part of it is arithmetic: error and
 # drop both contain the user's true accuracy, with the same sign.
 # ```
-#
-# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
 #
 # ## What holds, and what does not
 #

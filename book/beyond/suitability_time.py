@@ -1,29 +1,27 @@
 # %% [markdown]
 # # Suitability over time
 #
-# A model was suitable when it was bought. Data keep arriving, and a few are labeled months later.
-# How does one notice that it no longer is?
+# How does one notice that a model is no longer suitable, if data keep arriving and only a few are
+# labeled, months later?
 #
-# **Answer.** By an alarm from estimates that labels of a few random rows correct, so that its error
-# rate holds however wrong the estimates are. It caught nearly every drop, in the median after
-# {value}`suitability_time.uniform_delay:.0f` months.
-#
-# **Do this.**
-# - Have some rows labeled each month, drawn at random.
-# - Give these, and the estimates of all rows, to {py:obj}`~lib.suitability.ActiveMonitor`.
-# - After an alarm, label more of the rows that follow, and decide by those. [More](#what-to-do).
+# **Answer.** By an alarm from estimates that labels of a few random rows correct: in the median it
+# comes {value}`suitability_time.uniform_delay:.0f` months after the drop.
 #
 # ```{result} watch
 # ```
 #
-# ```{margin}
-# **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
-# It comes only slightly sooner than one from labels alone, and choosing which rows to label hardly
-# pays here.
-# ```
-#
 # Below the dashed line the model is no longer suitable, and an alarm should come soon after. This
 # is one of many simulated streams.
+#
+# **Do this.** Have some rows labeled each month, drawn at random. Give these, and the estimates of
+# all rows, to {py:obj}`~lib.suitability.ActiveMonitor`. After an alarm, label more of the rows that
+# follow, and decide by those. [More](#what-to-do).
+#
+# ```{margin}
+# **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
+# Its error rate holds however wrong the estimates are. It comes only slightly sooner than one from
+# labels alone, and choosing which rows to label hardly pays here.
+# ```
 #
 # ## What holds, and what does not
 #

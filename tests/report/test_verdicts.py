@@ -185,8 +185,9 @@ def test_what_is_skipped_is_said_once_and_in_words(tmp_path):
 def test_the_picture_of_a_report_has_its_words():
     found = run_report(two_classes(), **FAST)
     answers = verdicts(found.analyses, found.settings)
-    (ax,) = plot_verdicts(answers).axes
-    drawn = "\n".join(text.get_text() for text in ax.texts)
+    axes = plot_verdicts(answers).axes
+    assert len(axes) == 2  # on a page side by side
+    drawn = "\n".join(text.get_text() for ax in axes for text in ax.texts)
     for one in answers:
         assert f"{SIGNS[one.light]} {one.word}" in drawn
         assert one.question in drawn
