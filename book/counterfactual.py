@@ -295,7 +295,7 @@ else:
 # The public code's settings differ from ours in details: halves need not be equal, and
 # scikit-learn's learners keep their defaults. In this build its linear models give:
 
-# %% tags=["lesson"]
+# %%
 from lib.studies.counterfactual.public_code import ipw_misses
 
 missed = ipw_misses(linear_repetitions, points, seed=seed)
@@ -607,10 +607,9 @@ import numpy as np
 
 from lib.counterfactual import counterfactual_score, selective_score
 
-rng = np.random.default_rng(0)
-x = rng.random((4000, 1))  # how easy an input is, and how often its answer is right
-right, abstained = rng.random(4000) < x[:, 0], rng.random(4000) < 0.9 - 0.8 * x[:, 0]
-found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
+x, luck, chance = np.random.default_rng(0).random((3, 4000))  # x: how easy an input is
+right, abstained = luck < x, chance < 0.9 - 0.8 * x
+found = counterfactual_score(x[:, None], right, abstained, learner="linear", rng=1)
 print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
 
 # %% [markdown]

@@ -517,7 +517,7 @@ chapter.drawn(figures.draw_order)
 # is the mean square of the influence over $n$; for two methods on the same points, that of the
 # difference of influences. The {term}`bootstrap` stands beside it:
 
-# %% tags=["lesson"]
+# %%
 sr_runs = trained.predictions["SR", min(epsilons)]
 by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
 by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)
@@ -591,10 +591,9 @@ import numpy as np
 
 from lib.selective import normalized_score
 
-rng = np.random.default_rng(0)
-sure = rng.random(10_000)
-correct = rng.random(10_000) < 0.6 + 0.4 * sure
-for name, score in (("good", sure), ("random", rng.random(10_000)), ("perfect", correct)):
+sure, luck, blind = np.random.default_rng(0).random((3, 10_000))
+correct = luck < 0.6 + 0.4 * sure
+for name, score in (("good", sure), ("random", blind), ("perfect", correct)):
     print(f"{name} order: {normalized_score(correct, score):.3f}")
 
 # %% [markdown]

@@ -61,7 +61,7 @@ canaries: int = 4000  # [200, 4810] gradient canaries of an audit from inside
 runs: int = 10  # [1, 100000] audits from inside for each fault
 sound_runs: int = 40  # [1, 100000] the same where nothing is wrong
 outside_models: int = 128  # [40, 100000] models for the audits from outside, for each fault
-records: int = 40  # [5, 100] mislabelled records that these ask about
+records: int = 40  # [5, 100] mislabeled records that these ask about
 level: float = 0.95  # (0, 1) of each bound
 seed: int = 0  # [0, 1000000] of everything
 

@@ -170,7 +170,7 @@ task = first.tasks("OOD", folds_used, partition_seeds[0])[-1]
 source_signals, source_correct, user_signals, user_correct = first.data(task)
 sf, test = task.partition[:2]
 
-# %% tags=["lesson"]
+# %%
 authors = suitability.make_estimator("logistic", seed=None)  # splits the rows in their order
 suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, estimator=authors)
 suitability_filter.fit(source_signals[sf], source_correct[sf])

@@ -63,14 +63,14 @@ margin: float = 0.0  # (-1, 1) largest acceptable drop in accuracy, m in Definit
 alpha: float = 0.05  # (0, 0.5) significance level of the test
 partition_seed: int = 32  # [0, 4294967295] seed of the shuffles; the authors' is 32
 digits_folds: int = 5  # [2, 5] folds where digits stand in for the real data
-labels: list[int] = [50, 200]  # [2, 500] labelled user samples that correct the margin
+labels: list[int] = [50, 200]  # [2, 500] labeled user samples that correct the margin
 repetitions: int = 1000  # [100, 100000] repetitions of each simulation
 cheat_margin: float = 0.02  # (-1, 1) margin where somebody cheats
 rows: int = 1000  # [100, 10000] hold-out, test and user rows of a draw, each
 cheat_labels: int = 200  # [10, 5000] labels of an auditor
 user_sizes: list[int] = [25, 50, 100, 200, 400, 800]  # [2, 10000] user samples compared
-holdout_sizes: list[int] = [100, 300, 1000]  # [50, 10000] labelled hold-out rows compared
-calibration_rows: int = 3000  # [200, 20000] labelled rows of estimator and multicalibration
+holdout_sizes: list[int] = [100, 300, 1000]  # [50, 10000] labeled hold-out rows compared
+calibration_rows: int = 3000  # [200, 20000] labeled rows of estimator and multicalibration
 draws: int = 1  # [1, 1000] random draws of rows a model
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
@@ -471,7 +471,7 @@ groups = [
 ]
 group_estimates = [suitability_filter.estimate(first.splits[last][0][rows]) for rows, _ in groups]
 
-# %% tags=["lesson"]
+# %%
 fairness = suitability.equivalence_between_groups(
     np.concatenate(group_estimates),
     np.concatenate([[name] * len(rows) for rows, name in groups]),
@@ -543,7 +543,7 @@ chapter.figure(
         drawn, {"the provider": stress_tests.PROVIDER, "the user": stress_tests.USER}, cheat_margin
     ),
     "cheats",
-    alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
+    alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two plots.",
     caption=f"Decisions by true drop, {title} OOD; the gray line is the margin.",
 )
 

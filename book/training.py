@@ -33,7 +33,7 @@
 
 # %% tags=["parameters"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
-n_seeds: int = 4  # [2, 100] trainings per budget and path
+n_seeds: int = 4  # [2, 100] training runs per budget and path
 steps: int = 200  # [1, 100000] updates of each training
 batch_size: int = 128  # [1, 1000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient

@@ -34,10 +34,9 @@
 #
 # ## What to do
 #
-# ```python
-# reached = lib.audit.attack_curve(lib.audit.roc_counts(scores, members))
-# reached.margin(lib.privacy.trade_off(ledger).fnr) > 0  # the ledger is refuted
-# ```
+# Draw an audit's scores as a curve ({py:obj}`lib.audit.attack_curve`), and ask whether it is inside
+# what the ledger rules out ({py:obj}`lib.privacy.trade_off`). If it is, by more than its limits,
+# the ledger is refuted.
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own} data
@@ -128,9 +127,10 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 # {cite}`gomez2025gaussian`, except in an event of probability $\delta$.
 
 # %% tags=["lesson"]
+
 ledger = PrivacyLedger((SampledGaussian(sample_rate=0.01, noise_multiplier=1.0, steps=1000),))
 proven = trade_off(ledger)
-proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
+proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(1e-5), 2)
 
 # %% [markdown]
 # ## Three training runs, three attacks

@@ -91,8 +91,8 @@ def test_methods_are_the_main_data_out_of_distribution_by_one_test():
 @pytest.mark.parametrize(
     ("outside", "inside", "proven", "words"),
     [
-        (0.0, 4.4, 8.0, "Of epsilon 8.0, attacks from outside show 0.0,|one from inside that knows the mechanism 4.4"),
-        (1.2, 0.5, 8.0, "attacks from outside show 1.2,|one from inside that knows the mechanism no more, 0.5"),
+        (0.0, 4.4, 8.0, "outside show 0.0,|one from inside that knows the mechanism 4.4"),
+        (1.2, 0.5, 8.0, "outside show 1.2,|one from inside that knows the mechanism no more, 0.5"),
         (1.2, 9.0, 8.0, "shows an epsilon of 9.0,|more than the 8.0 proven: a fault, or chance"),
         (9.1, 1.0, 8.0, "shows an epsilon of 9.1,|more than the 8.0 proven: a fault, or chance"),
     ],

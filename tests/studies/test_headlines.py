@@ -177,7 +177,11 @@ def test_what_is_left_has_a_plot_a_data_set_beside_what_p1_prints():
 
 @pytest.mark.parametrize(
     ("relative", "words"),
-    [([0.13, 0.15, 0.18], "at 2 of 4"), ([0.2, 0.1, 0.2], "at 1 of 4"), ([0.3, 0.2, 0.1], "at 0 of")],
+    [
+        ([0.13, 0.15, 0.18], "at 2 of 4"),
+        ([0.2, 0.1, 0.2], "at 1 of 4"),
+        ([0.3, 0.2, 0.1], "at 0 of"),
+    ],
 )
 def test_at_how_many_steps_the_order_becomes_worse(relative, words):
     table = pd.DataFrame({"epsilon": [math.inf, 3.0, 1.0], "relative": relative, "method": "SR"})

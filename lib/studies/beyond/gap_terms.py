@@ -18,7 +18,7 @@ from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, log_odds, risk_areas
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head_rows, percent, words_above
+from lib.studies.headed import head_rows, words_above
 from lib.studies.interplay.experiments import ExperimentSettings, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
