@@ -253,7 +253,7 @@ def plot_verdicts(found: Sequence[Verdict]) -> Figure:
 
     from lib.plot import panels
 
-    texts = [textwrap.wrap(one.text, 60) for one in found]
+    texts = [textwrap.wrap(one.text, 48) for one in found]  # half a page, or a phone
     lines = [2.9 + 1.05 * len(text) for text in texts]  # of 0.15 inches
     middle = (len(found) + 1) // 2
     columns = [part for part in (slice(middle), slice(middle, None)) if found[part]]
