@@ -26,8 +26,9 @@
 #   with a third of the training frames, it leaves
 #   {value}`interplay@standard.gtsrb.coverage_strict:.0%`. The models without privacy are small,
 #   too.
-# - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget,
-#   so that it mostly falls farther; and it is held against the highest accuracy without privacy.
+# - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget.
+#   An ensemble mostly falls farther than the softmax response, since its accuracy without privacy
+#   is the highest, too.
 #   In P1's setting, at the smallest one, each needs {value}`interplay.noise_ratio:.2f` times the
 #   noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
