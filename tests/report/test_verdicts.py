@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
+from lib.plot import svg_pair
 from lib.report import ModelPredictions, Settings, report, run_analysis, run_report
 from lib.report.__main__ import main
 from lib.report.confidence import CLOSE, by_confidence, error_limits, judged
-from lib.plot import svg_pair
 from lib.report.figures import plot_verdicts
 from lib.report.findings import Outcome
 from lib.report.single_page import single_page
