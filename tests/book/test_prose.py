@@ -2,18 +2,24 @@
 
 import ast
 import functools
+import io
+import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 from notebooks import ROOT
 
 from lib.book.__main__ import main
-from lib.book.chapters import read_chapter
+from lib.book.chapters import chapter_of, declared_parameters, read_chapter
+from lib.book.columns import columns_of
 from lib.book.prose import AVOIDED, measure, pages, sentences, to_correct
+from lib.book.records import read_record, record_files
+from lib.book.words import caption_text
 
 BOOK = ROOT / "book"
 PAGES = pages(BOOK)
@@ -140,6 +146,55 @@ def test_what_lib_says_is_in_the_books_words():
         'def f(labelled):  # grey\n    """Rows, ``favour``."""\n    return f"{labelled} {1} colour"'
     )
     assert words_avoided(words_said(code)) == {"grey", "colour"}
+
+
+#: Words of chapters and of their records that stay, as those of ``lib`` do.
+MEANT_THERE = {"canaries": {"sandwich"}}  # names of simulated intervals, in recorded tables
+
+
+def said_by_chapter(path: Path) -> str:
+    """Captions, alternative texts, labels and notes of a chapter's code; meanings of parameters."""
+    chapter = read_chapter(path.read_text("utf-8"))
+    cells = [c.source for c in chapter.cells if c.cell_type == "code"]
+    words = [words_said(cell) for cell in cells]
+    return "\n".join(words + [each.meaning for each in declared_parameters(chapter)])
+
+
+def said_by_record(record: dict) -> str:
+    """Captions, alternative texts and notes of a record, headings and words of its tables."""
+    said = [figure[part] for figure in record["figures"].values() for part in ("alt", "caption")]
+    for kept in record["tables"].values():
+        frame = pd.read_csv(io.StringIO(kept["csv"]), keep_default_na=False)
+        columns = columns_of(frame, kept["formats"])
+        cells = [text for each in columns if not each.number for text in each.texts]
+        said += [caption_text(kept["caption"]), *(each.name for each in columns), *cells]
+    shown = (part for parts in record.get("shown", {}).values() for part in parts)
+    return "\n".join(said + [part["text"] for part in shown if part["kind"] == "note"])
+
+
+@pytest.mark.parametrize("name", [n for n, path in PAGES.items() if path.suffix == ".py"])
+def test_captions_and_tables_of_a_chapter_are_in_the_books_words(name):
+    """In its source, and in the records that its page shows."""
+    records = [read_record(p) for p in record_files(BOOK) if chapter_of(p.stem) == name]
+    texts = [said_by_chapter(PAGES[name]), *map(said_by_record, records)]
+    found = [words_avoided(text) - MEANT_THERE.get(name, set()) for text in texts]
+    assert found == [set()] * len(texts)
+
+
+def test_the_comparison_with_other_software_is_in_the_books_words():
+    rows = json.loads((BOOK / "records" / "benchmarks.json").read_text("utf-8"))["results"]
+    said = "\n".join(f"{row['comparison']}\n{row['peer']}\n{row['remark']}" for row in rows)
+    assert words_avoided(said) == set()
+
+
+def test_words_of_chapters_and_records_are_found(tmp_path):
+    chapter = tmp_path / "mine.py"
+    code = '# %% tags=["parameters"]\nn: int = 1  # [1, 2] labelled rows\n\n# %%\nx = "Grey band"\n'
+    chapter.write_text(code, encoding="utf-8")
+    assert words_avoided(said_by_chapter(chapter)) == {"labelled", "grey"}
+    table = {"csv": "peer,n panels\na peer,1\n", "caption": "Two trainings", "formats": {}}
+    record = {"figures": {"a": {"alt": "A panel", "caption": "grey"}}, "tables": {"a": table}}
+    assert words_avoided(said_by_record(record)) == {"panels", "peer", "trainings", "panel", "grey"}
 
 
 def test_all_pages_but_the_reference_are_measured():
