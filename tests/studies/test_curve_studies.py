@@ -24,22 +24,6 @@ PARAMETERS = {
 LEVEL = 0.999
 
 
-def private_trainings(given):
-    listed = names_of("curves", given | {"model": "mlp"}, "digits")["listed"]
-    return [trade_offs.PrivateTraining(*row) for row in listed]
-
-
-def noisy_job(mechanism, number):
-    names = names_of("curves", PARAMETERS, "digits")
-    given = names["on_labels"], names["label_data"], mechanism, names["label_models"]
-    return trade_offs.label_job(*given, seed=names["seed"], number=number)
-
-
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-
-
 def test_a_pair_of_labels_and_a_coin():
     labels = np.random.default_rng(0).integers(0, 5, 30)
     coins = []
@@ -55,8 +39,8 @@ def test_a_pair_of_labels_and_a_coin():
     assert abs(np.mean(coins) - 0.5) < 4 * 0.5 / math.sqrt(400)
 
 
-@pytest.mark.usefixtures("store")
-def test_the_label_channel_reaches_its_curve_and_stays_above_it():
+def test_the_label_channel_reaches_its_curve_and_stays_above_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     job = names_of("curves", PARAMETERS, "digits")["label_job"]
     channel = trade_offs.labels(job, LEVEL)
     attack = channel.attacks["logits"]
