@@ -35,11 +35,6 @@ INPUTS = {
 }
 
 
-@pytest.fixture
-def inputs(monkeypatch):
-    monkeypatch.setattr(published, "published_inputs", lambda: INPUTS)
-
-
 def rate_by_hand(p, canary, true, error):
     """The weighted rate at the reported threshold, mirrored, and its standard error."""
     rows, threshold = (
@@ -61,7 +56,8 @@ def rate_by_hand(p, canary, true, error):
     return max(mean, 1 - mean), math.sqrt(square)
 
 
-def test_the_same_canaries_are_paired(inputs, monkeypatch):
+def test_the_same_canaries_are_paired(monkeypatch):
+    monkeypatch.setattr(published, "published_inputs", lambda: INPUTS)
     (row,) = published.paired_table().itertuples(index=False)
     first, second = (
         top_label_guesses(*INPUTS["cifar10", name, "H", "1 x 1000"], 0.0).correct
@@ -77,12 +73,6 @@ def test_the_same_canaries_are_paired(inputs, monkeypatch):
             for name in ("ALIBI", "AGIBI")
         )
         assert p == pytest.approx(2 * stats.norm.sf(abs(a - b) / math.hypot(s, t)))
-    same = {key: given(200) for key in INPUTS}
-    monkeypatch.setattr(published, "published_inputs", lambda: same)
-    assert published.paired_table().iloc[0, -3:].tolist() == [1.0, 1.0, 1.0]
-    none = np.full((POINTS, CLASSES), 1 / CLASSES), *given(0)[1:]
-    monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(INPUTS, none))
-    assert published.paired_table().iloc[0, -3:].tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("classes", "epsilon"), [(10, 3.0), (100, 1.0)])
