@@ -82,7 +82,7 @@ def gaussians(rng, mus, found=None, n=60):
 
 
 def test_true_proofs_are_rarely_refuted_by_any_of_many_attacks():
-    rng, level, repetitions = np.random.default_rng(5), 0.9, 250
+    rng, level, repetitions = np.random.default_rng(5), 0.9, 150
     mus, alone, all_of_them = (0.5, 1.0, 1.0, 2.0, 3.0), 0, 0
     for _ in range(repetitions):
         channels = gaussians(rng, mus)
@@ -105,7 +105,7 @@ def test_a_false_proof_among_true_ones_is_refuted():
 def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record():
     rate, points = 0.004, 5000
     training = trade_offs.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
-    channel = training.attacked(1500, 0.95, 3, 120)
+    channel = training.attacked(600, 0.95, 3, 120)
     attack, proven = channel.attacks["weight"], channel.proven
     estimate, low, _ = attack.tpr(0.1)
     assert attack.margin(proven.fnr) <= 0
@@ -114,9 +114,9 @@ def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record():
     most = 1 - proven.fnr(0.1)
     assert low <= most
     # Four standard errors, in which there is room for the threshold's error.
-    assert abs(estimate - most) < 4 * math.sqrt(most * (1 - most) / 750)
+    assert abs(estimate - most) < 4 * math.sqrt(most * (1 - most) / 300)
     # Whoever sees the final weights alone sees less, where a record is rarely sampled.
-    (blind,) = training.attacked(1500, 0.95, 3, 1).attacks.values()
+    (blind,) = training.attacked(600, 0.95, 3, 1).attacks.values()
     assert blind.accuracy()[0] < attack.accuracy()[0]
 
 
