@@ -507,7 +507,8 @@ chapter.values(
 # ```
 #
 # Here the features come from a small CNN, trained on other images than the layers. It is weaker, so
-# the talk's intervals are shown but not judged. The evaluator sees the features, and the pixels'
+# the talk's intervals are shown but not judged. (Of I the talk says that such rules still work, as
+# they abstain on similar examples. Ours do not.) The evaluator sees the features, and the pixels'
 # components where a classifier does. Each line of the figure is the interval from the remaining
 # scores, beside the truth. A cross is the difference of the scores seen.
 #

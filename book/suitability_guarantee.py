@@ -89,7 +89,7 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.report.suitability_numbers import FEW_ERRORS
 from lib.runs import stored_table
-from lib.studies.suitability import figures, stress_tests
+from lib.studies.suitability import figures, remarks, stress_tests
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
@@ -396,36 +396,36 @@ chapter.values(
 # {py:obj}`~lib.suitability.labels_for_power` how many a decision by labels alone. Here are a few:
 
 # %%
-with_labels = []
-for n in labels:
-    for model_seed in model_seeds:
-        one = loaded[model_seed]
-        with_labels.append(
-            stored_table(
-                evaluate_with_labels,
-                one.splits, one.tasks("OOD", folds_used, partition_seed), n,
-                margin=margin, alpha=alpha, rng=np.random.default_rng([seed, model_seed, n]),
-            ).assign(labels=n, seed=model_seed)
-        )  # fmt: skip
+with_labels = [
+    stored_table(
+        evaluate_with_labels,
+        loaded[s].splits, loaded[s].tasks("OOD", folds_used, partition_seed), n,
+        margin=margin, alpha=alpha, rng=np.random.default_rng([seed, s, n]),
+    ).assign(labels=n, seed=s)
+    for n in labels for s in model_seeds
+]  # fmt: skip
 
 # %%
-labelled = (
-    metrics_table(pd.concat(with_labels), ["labels", "method", "seed"], alpha)
-    .groupby(["labels", "method"], sort=False)[METRICS]
-    .mean()
-)
+by_seed = metrics_table(pd.concat(with_labels), ["labels", "method", "seed"], alpha)
+labelled = by_seed.groupby(["labels", "method"], sort=False)[METRICS].mean()
 chapter.table(
     labelled.reset_index(),
     "with_labels",
     f"{title} OOD with labels of the user's data, mean over models",
     dict.fromkeys(METRICS, ".3f"),
 )
+chapter.values(volatile=True, **remarks.with_few_labels(labelled))
 
 # %% [markdown]
 # On these data tests with few labels are right *less* often than the filter without any. They pay
 # in power; only the bound and the exact test gain a valid level for it (hypergeometric here: the
-# labels' rows are those that count). The plug-in's false positive rate is far above the level with
-# the fewest labels. With the most it is right as often as the filter.
+# labels' rows are those that count). With {value}`suitability_guarantee.n_few_labels` labels the
+# plug-in (Eq. 12) is right in {value}`suitability_guarantee.plug_in_accuracy:.1%`. The filter is in
+# {value}`suitability_guarantee.unadjusted_accuracy:.1%`. The plug-in calls
+# {value}`suitability_guarantee.plug_in_fpr:.1%` of the unsuitable data SUITABLE, the filter
+# {value}`suitability_guarantee.unadjusted_fpr:.1%`. Its ROC AUC is
+# {value}`suitability_guarantee.plug_in_roc_auc:.2f`, that of the bound
+# {value}`suitability_guarantee.bound_roc_auc:.2f`.
 #
 # ### No labels, no guarantee
 #

@@ -1,10 +1,14 @@
 """What a page loads that comes from packages: formulas and letters, so that no other host is asked.
 
+And what it does not: the theme's icons come with its style sheet, and again as a script of 1.5 MB;
+its search loads its index on each page, though only the search page reads it.
+
 The typeface is Source Sans 3, cut down to what the book is written with. Its license (OFL) reserves
 the name for what is unchanged, so that this has another, and is laid beside it.
 """
 
 import logging
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +24,26 @@ _LETTERS = (
 #: What it is called in ``companion.css``, and its files there.
 FAMILY = "Companion Sans"
 STYLES = {"text.woff": "SourceSans3[wght].ttf", "italic.woff": "SourceSans3-Italic[wght].ttf"}
+
+#: Scripts of the theme that a page does without: of icons, which it has as letters, and of search.
+_TWICE = re.compile(r'\n? *<script[^>]*src="[^"]*_static/scripts/fontawesome\.js[^>]*></script>')
+_SEARCH = re.compile(
+    r'\n? *<script src="[^"]*(?:_static/(?:searchtools|language_data)|searchindex)\.js"></script>'
+)
+
+
+def without_unused(page: str) -> str:
+    """A page's HTML without the scripts that nothing on it calls."""
+    page = _TWICE.sub("", page)
+    return page if 'id="search-results"' in page else _SEARCH.sub("", page)
+
+
+def lighten_pages(folder: Path) -> None:
+    """Take from the pages of a site, which the theme has written, what they load in vain."""
+    for path in folder.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        if (lighter := without_unused(page)) != page:
+            path.write_text(lighter, encoding="utf-8")
 
 
 def copy_assets(static: Path) -> None:

@@ -40,6 +40,9 @@ DATA = ("dataset", "images")
 #: How it was trained.
 TRAINING = ("epochs", "batch_size", "clipping_norm", "momentum", "checkpoint_every")
 
+#: Which learner fitted what is not the estimate: of two runs the one with the paper's comes first.
+LEARNER = ("power_learner", "positivity_learner")
+
 #: Probability that chance refutes any of the claims that are judged by their range.
 _REFUTED = 0.05
 

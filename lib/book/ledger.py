@@ -19,6 +19,7 @@ from lib.book.render import (
     cells_html,
     chip,
     folded,
+    found_html,
     heads,
     row_html,
     run_words,
@@ -209,11 +210,25 @@ def _settings_html(ledger: Ledger, statement: Statement) -> str:
     verdicts = [verdict_of(statement, ledger.claims, r["verdicts"])[0] for r in runs.values()]
     cells = "".join(f"<td>{chip(word)}</td>" for word in verdicts)
     rows.append(f"<tr><td>verdict of this run</td><td></td>{cells}</tr>")
+    rows += [
+        _numbers_row(ledger.claims[i], runs.values()) for i in statement.claims if len(runs) > 1
+    ]
     ours = [f"ours ({name.removeprefix('recorded run (').removesuffix(')')})" for name in runs]
     paper = f"on {statement.settings.partition('-')[0]}" if statement.paper == OURS else "paper"
     titles = heads(["Setting", paper, *map(html.escape, ours)])
     table = scrolling("Settings", titles, "".join(rows))
     return f"{table}<p class='claim-why'>{html.escape(settings.source)}</p>"
+
+
+def _numbers_row(claim: Claim, runs: Iterable[Mapping[str, Any]]) -> str:
+    """What each run found for a claim, also those that do not decide; no row for cells."""
+    if claim.group is not None:
+        return ""
+    paper = "–" if claim.reported is None else number_text(claim.reported, claim.unit)
+    numbers = [found_html(run["verdicts"].get(claim.id, {}), claim.unit) for run in runs]
+    cells = "".join(f"<td>{text}</td>" for text in [html.escape(paper), *numbers])
+    name = claim.measures or claim.short or claim.claim
+    return f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
 
 
 def _beside_of(ledger: Ledger):

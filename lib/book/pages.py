@@ -18,7 +18,7 @@ import nbformat
 import pandas as pd
 
 from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapter, reproducing
-from lib.book.claims import DATA, NETWORK, TRAINING, Claim, differing
+from lib.book.claims import DATA, LEARNER, NETWORK, TRAINING, Claim, differing
 from lib.book.execute import Executed, shown_by
 from lib.book.exercises import by_itself
 from lib.book.pictures import draw_cells
@@ -103,14 +103,15 @@ class Page:
     def verdicts(self) -> dict[str, Settled]:
         """The verdict on each claim, and which run it is of: see :func:`lib.book.render.settled`.
 
-        Where network, data or training matter, the run whose are the most like the paper's comes
-        first; else the largest.
+        Where network, data, training or learner matter, the run whose are the most like the
+        paper's comes first; else the largest.
         """
         runs = {} if self.run is None else self.records
         found = {}
         for verdict in self.done.verdicts:
             full = self.claims[verdict["id"]].full_scale
-            full = {name: full[name] for name in (*NETWORK, *DATA, *TRAINING) if name in full}
+            alike = (*NETWORK, *DATA, *TRAINING, *LEARNER)
+            full = {name: full[name] for name in alike if name in full}
             scales = {
                 name: run.get("parameters", {}) | run.get("used", {}) for name, run in runs.items()
             }

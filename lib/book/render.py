@@ -234,6 +234,14 @@ def _interval(found: Found) -> str:
     return f" <span class='claim-interval'>[{low}, {high}]</span>"
 
 
+def found_html(found: Found, unit: str) -> str:
+    """What one run found, its interval and how many runs that rests on; a dash without a number."""
+    if found.get("value") is None:
+        return "–"
+    of = "" if found.get("n") is None else f" (n = {found['n']:,})"
+    return f"{_value(found, unit)}{_interval(found)}{of}"
+
+
 def chip(verdict: str) -> str:
     """Mark and words of a verdict, colored."""
     kind, mark = MARKS[verdict]

@@ -23,7 +23,7 @@ from sphinx.util.fileutil import copy_asset
 
 import lib
 from lib.book import bibliography, drawings
-from lib.book.assets import asset_packages, copy_assets
+from lib.book.assets import asset_packages, copy_assets, lighten_pages
 from lib.book.benchmarks import benchmarks_html
 from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
@@ -427,6 +427,7 @@ def _finish(app: Sphinx, exception: Exception | None) -> None:
         if exception is None and app.builder.format == "html":
             copy_assets(Path(app.outdir, "_static"))
         if exception is None and app.builder.name in SITES:
+            lighten_pages(Path(app.outdir))
             _write_notebooks(app)
             search = app.builder.get_target_uri("search")
             page = not_found_page(app.config.html_title, app.config.html_baseurl, search)

@@ -181,11 +181,14 @@ class Settings:
         Setting to what the paper says, in words.
     ours : mapping
         Setting to a chapter's parameter.
+    always : mapping
+        Setting to what all runs of ours have, in words, where no parameter says it.
     """
 
     source: str
     paper: Mapping[str, str]
     ours: Mapping[str, str]
+    always: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_settings(path: Path) -> tuple[dict[str, Settings], dict[str, dict[str, int]]]:
@@ -197,7 +200,7 @@ def read_settings(path: Path) -> tuple[dict[str, Settings], dict[str, dict[str, 
     found = {}
     for name, entry in content.items():
         found[name] = one = Settings(**entry)
-        if extra := {*one.ours} - {*one.paper}:
+        if extra := {*one.ours, *one.always} - {*one.paper}:
             raise ClaimError(f"{path.name}: {name} has no {extra.pop()!r} of the paper")
     return found, networks
 
@@ -209,9 +212,11 @@ def setting_text(
     given: Mapping[str, Any],
 ) -> str:
     """What a run had for a setting, in words; a dash where it kept none."""
+    if name in settings.always:
+        return settings.always[name]
     if name == "parameters":
         network, data = (given.get(settings.ours[part]) for part in ("network", "data"))
-        counts = [networks.get(each, {}).get(data) for each in _listed(network)]
+        counts = [networks.get(_sized(each, given), {}).get(data) for each in _listed(network)]
         return " and ".join(f"{n:,}" for n in counts if n) or "–"
     value = given.get(settings.ours.get(name, ""))
     if name == "epochs" and not value and "steps" in given:
@@ -221,11 +226,20 @@ def setting_text(
     return " and ".join(
         name_text(each)
         if isinstance(each, str)
+        else ("no", "yes")[each]
+        if isinstance(each, bool)
         else f"{each:,}"
         if isinstance(each, int)
         else number_text(each)
         for each in _listed(value)
     )
+
+
+def _sized(network: Any, given: Mapping[str, Any]) -> str:
+    """A network's entry in ``networks``: an MLP's says its width, and whether it sees features."""
+    if network != "mlp":
+        return str(network)
+    return f"mlp-{given.get('hidden')}" + "-on-features" * bool(given.get("public"))
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -73,3 +73,19 @@ def test_a_package_that_is_missing_stops_a_build_before_a_chapter_is_executed(
     app.config = SimpleNamespace(companion_profile="quick")
     with pytest.raises(ExtensionError, match=f"^{name} is not installed: pip install -r"):
         sphinx_ext._execute(app)
+
+
+def test_pages_go_without_scripts_that_nothing_calls():
+    """Of icons, which the style sheet has, and of search, but where it is shown."""
+    tag = '<script {}src="../{}"></script>'
+    icons = tag.format("defer ", "_static/scripts/fontawesome.js?digest=5")
+    search = [
+        tag.format("", name)
+        for name in ("_static/searchtools.js", "_static/language_data.js", "searchindex.js")
+    ]
+    kept = "<head>\n  " + tag.format("defer ", "_static/scripts/bootstrap.js") + "\n"
+    page = kept + "\n    ".join([icons, *search]) + "\n</head>"
+    assert assets.without_unused(page).split() == (kept + "</head>").split()
+    found = page + '<div id="search-results"></div>'
+    assert all(each in assets.without_unused(found) for each in search)
+    assert icons not in assets.without_unused(found)

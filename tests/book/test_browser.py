@@ -1,10 +1,12 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
 import functools
+import gzip
 import re
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import nbformat
 import pytest
@@ -92,6 +94,25 @@ def test_no_page_is_too_heavy(address):
     assert too_heavy(HTML) == {}
     assert min(weights.values()) > 5_000
     assert shared > 1_000_000  # MathJax and the theme are there
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["index", "audit", "canaries", "normalized_score", "suitability"])
+def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, address, name):
+    """Hosts compress texts; letters and pictures travel as they are."""
+    page, loaded = browser.new_page(), set()
+    page.on("response", lambda response: loaded.add(urlsplit(response.url).path))
+    page.goto(f"{address}/{name}.html")
+    page.evaluate(TYPESET)
+    sizes = {}
+    for path in loaded:
+        file = HTML / path.removeprefix(urlsplit(address).path).lstrip("/")
+        content = file.read_bytes()
+        texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
+        sizes[file.name] = len(gzip.compress(content, 6) if texts else content)
+    assert {f"{name}.html", "pydata-sphinx-theme.css"} <= sizes.keys()
+    assert not {"fontawesome.js", "searchindex.js"} & sizes.keys()
+    assert sum(sizes.values()) < 1_000_000, sizes
 
 
 @pytest.mark.data

@@ -12,6 +12,7 @@ from scipy import stats
 from lib.book.claims import (
     CANNOT,
     DATA,
+    LEARNER,
     NETWORK,
     NOT_COMPARABLE,
     TRAINING,
@@ -55,7 +56,8 @@ def test_what_stands_is_refuted_by_no_recorded_run_that_decides(claim_id):
 def of_the_run_most_like_the_papers(claim_id: str) -> str:
     """The verdict that the page of a claim shows, where several recorded runs have an interval."""
     full = claims()[claim_id].full_scale
-    full = {name: full[name] for name in (*NETWORK, *DATA, *TRAINING) if name in full}
+    alike = (*NETWORK, *DATA, *TRAINING, *LEARNER)
+    full = {name: full[name] for name in alike if name in full}
     found = [
         (len(differing(full, run["parameters"] | run.get("used", {}))), verdict["verdict"])
         for run in records(claims()[claim_id].chapter).values()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import yaml
+from scipy import stats
 
 from lib.book.chapters import chapter_files
 from lib.book.claims import (
@@ -43,6 +44,8 @@ from lib.book.statements import (
     setting_text,
     verdict_of,
 )
+from lib.studies.audit.system import audited_problem
+from lib.studies.default_problem import on_public_network
 from lib.training import ModelSpec, parameter_count
 
 SIX = (
@@ -168,9 +171,53 @@ def test_parameters_of_our_networks_are_counted(book):
     _, networks = read_settings(book.folder / "settings.yml")
     shapes = {"fashion-mnist": (1, 28, 28), "cifar10": (3, 32, 32), "gtsrb32": (3, 32, 32)}
     for name, counts in networks.items():
+        network, _, width = name.removesuffix("-on-features").partition("-")
         for data, count in counts.items():
-            spec = ModelSpec(name, shapes[data], 43 if data == "gtsrb32" else 10)
+            hidden = int(width or 32)
+            given = {"points": 1000, "hidden": hidden, "activation": "tanh", "seed": 0}
+            if network in ("mlp", "linear"):
+                data_spec, spec = audited_problem(data, network, **given)
+                if name.endswith("-on-features"):
+                    spec = on_public_network(data_spec, spec, 1000)[1]
+            else:
+                spec = ModelSpec(name, shapes[data], 43 if data == "gtsrb32" else 10)
             assert parameter_count(spec) == count, (name, data)
+
+
+#: Parameters that say what was trained, on how much, how long and how often.
+FACTS = {
+    *(*NETWORK, *DATA, *TRAINING, "points", "public", "canaries", "outlier_clipping_norm"),
+    *("n_seeds", "n_models", "n_ensembles", "n_teachers", "n_shadow", "n_target", "n_audits"),
+    *("image_points", "image_train", "image_public", "image_epochs", "linear_draws", "super_draws"),
+    *("learning_rates", "augment", "pate_steps", "pate_student_steps", "pate_batch"),
+}
+#: Of the same record, but of another training or of none.
+OTHERS = {
+    "P5-pate": {"model", "epochs", "batch_size", "learning_rates", "augment", "n_models"},
+    "P5-labels": {"pate_model", "n_teachers", "n_ensembles"}
+    | {"pate_steps", "pate_student_steps", "pate_batch"},
+    "P4-images": {"points"},
+}
+
+
+def test_no_row_of_a_training_lacks_a_fact_that_the_record_has(ledger):
+    """Each fact has a row, and no row that says something of ours in words has a dash."""
+    seen = 0
+    for each in ledger.statements.values():
+        settings = ledger.settings.get(each.settings)
+        chapters = {ledger.claims[i].chapter for i in each.claims}
+        for chapter in chapters if settings else ():
+            for name, run in ledger.runs[chapter].items():
+                if not any(run["verdicts"].get(i, {}).get("value") for i in each.claims):
+                    continue
+                facts = {*run["scale"]} & FACTS - OTHERS.get(each.settings, set())
+                assert facts <= {*settings.ours.values()}, (each.id, name)
+                for setting in settings.paper:
+                    said = setting_text(settings, ledger.networks, setting, run["scale"])
+                    lacks = settings.ours.get(setting) not in run["scale"]
+                    assert said != "–" or (lacks and setting in settings.ours), (each.id, setting)
+                    seen += said != "–"
+    assert seen > 200
 
 
 # ------------------------------------------------------------------ the rule
@@ -300,6 +347,39 @@ def test_settings_stand_beside_the_verdict_of_a_training(ledger):
     assert (cells["parameters"][0], cells["parameters"][main]) == ("11.2 million", "26,010")
     assert cells["batches between checkpoints"][:2] == ["50", "20"]
     assert all(any(word in cell for word in SIX) for cell in cells["verdict of this run"][1:])
+
+
+def test_every_run_shows_its_number_beside_the_verdict(ledger):
+    """P5's ten runs on Fashion-MNIST, too, though three on CIFAR-10 are more like the paper's."""
+    row = ledger_html(ledger).split("id='statement-P5-D'")[1].split("class='statement'")[0]
+    table = row.split("aria-label='Settings'")[1].split("</table>")[0]
+    (numbers,) = re.findall(r"<tr><td>least lead in accuracy</td>(.*?)</tr>", table)
+    cells = re.findall(r"<td>(.*?)</td>", numbers)
+    found = {cell.rpartition("(n = ")[2].rstrip(")") for cell in cells[1:]}
+    assert cells[0] == "–"
+    assert found == {"10", "3"}
+    assert all("claim-interval" in cell for cell in cells[1:])
+
+
+def test_what_would_decide_whether_the_bayesian_interval_is_narrower(book, runs):
+    """The counts of the row on P3's Table 2, and how many audits a sign test then takes."""
+    says, values = book.statements["P3-T2a"].says, runs["audit_trainings"]["standard.cifar10"]
+    narrower = [values["values"][f"swept_lira_{name}_narrower"] for name in ("free", "loose")]
+    audits = values["values"]["audits"]
+    assert f"in {narrower[0]} of {audits} without privacy, in {narrower[1]} of {audits}" in says
+    needed = [audits_to_decide(each / audits) for each in narrower]
+    assert "about 200 and 50 audits" in says
+    assert needed == pytest.approx([200, 50], rel=0.05)
+
+
+def audits_to_decide(fraction: float, power: float = 0.8) -> int:
+    """Fewest audits whose sign test refutes with that power that half or more are narrower."""
+    for n in range(10, 1000):
+        fewest = stats.binom.cdf(np.arange(n + 1), n, 0.5)
+        refuted = np.flatnonzero(fewest <= 0.025)
+        if len(refuted) and stats.binom.cdf(refuted[-1], n, fraction) >= power:
+            return n
+    raise AssertionError("more than a thousand")
 
 
 def test_every_training_says_its_settings(ledger):

@@ -1,15 +1,19 @@
 """Abstaining classifiers of real images: what they saw, how they abstain, what intervals hold."""
 
+import io
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from lib import data
+from lib.book.records import read_record
 from lib.studies.counterfactual import scenarios
 from lib.studies.counterfactual.scenarios import Sizes, image_evaluation, run_scenario, scenarios_of
 
+RECORD = "book/records/standard/counterfactual_limits.json"
 TEN, PAIR = (scenarios_of("digits", pair) for pair in (False, True))
 
 
@@ -126,3 +130,21 @@ def test_scenarios(scenario, evaluations, compared):
     mean = influence.mean()
     known = [found[f"known_{name}"] for name in ("value", "low", "high")]
     assert known == pytest.approx([mean, mean - half, mean + half], abs=1e-12)
+
+
+def test_two_thresholds_that_answer_for_different_examples_are_told_apart(request):
+    """Our own finding beside P4's scenario I, in the recorded run: features of a small CNN."""
+    record = read_record(request.config.rootpath / RECORD)
+    tables = {
+        name: pd.read_csv(io.StringIO(record["tables"][name].get("whole", kept["csv"])))
+        for name, kept in record["tables"].items()
+        if name in ("draws", "scenarios")
+    }
+    draws, first = (
+        table[(table["data"] == "cifar10") & (table["scenario"] == "I")]
+        for table in (tables["draws"], tables["scenarios"])
+    )
+    assert (draws["rejected"] == draws["draws"]).all()
+    assert draws["draws"].sum() >= 100
+    assert first["coverage A"].round(1).eq(0.2).all()
+    assert first["coverage B"].round(1).eq(0.6).all()
