@@ -68,6 +68,8 @@ pate_answers: list[int] = [100, 40, 30]  # [1, 100000] most answers, one for eac
 pate_queries: int = 1000  # [1, 50000] images that the teachers are asked about
 pate_steps: int = 200  # [2, 1000000] updates of a FixMatch training
 pate_student_steps: int = 0  # [0, 1000000] the same of a student; 0: as many as of a teacher
+pate_student_rate: float = 0.0  # [0, 100] learning rate of a student; 0: as of a teacher
+pate_student_policy: str = "same"  # {same, digits, photo} how its images are shifted
 pate_batch: int = 20  # [1, 10000] labeled examples in a step of it
 pate_learning_rate: float = 0.3  # (0, 100] of FixMatch
 pate_threshold: float = 0.8  # [0, 1] confidence that makes a pseudo-label
@@ -397,21 +399,23 @@ if real:
 # %%
 if real:
     given = published.published_inputs()
-    chapter.figure(
-        figures.plot_confidences(
-            {
-                "ALIBI, high accuracy": given["cifar10", "ALIBI", "H", "1 x 1000"],
-                "ALIBI, low accuracy": given["cifar10", "ALIBI", "L", "1 x 1000"],
-                "PATE, high accuracy": given["cifar10", "PATE", "H", "1 x 1000"],
-            }
-        ),
+    above = figures.confidence_table(
+        {
+            "ALIBI, high accuracy": given["cifar10", "ALIBI", "H", "1 x 1000"],
+            "ALIBI, low accuracy": given["cifar10", "ALIBI", "L", "1 x 1000"],
+            "PATE, high accuracy": given["cifar10", "PATE", "H", "1 x 1000"],
+        }
+    )
+    chapter.table(
+        above[above["confidence"].round(2).isin([0.1, 0.5, 0.9])],
         "confidences",
-        alt="ALIBI at high accuracy is sure of canary labels in hundreds of cases, others hardly.",
-        caption=(
-            "Fraction of canaries above each confidence of the authors' models on CIFAR-10, in the "
-            "canary's label and in another wrong one."
-        ),
-        aside="Confidence on the canaries of the authors' models",
+        "Fraction of the authors' canaries above a confidence",
+        dict.fromkeys(["canary", "other"], ".3f"),
+        csv=above,
+        aside=True,
+    )
+    chapter.drawn(
+        figures.draw_confidences, aside="Confidence on the canaries of the authors' models"
     )
 
 # %% [markdown]
@@ -472,6 +476,9 @@ fixmatch = mechanisms.fixmatch_for(
     learning_rate=pate_learning_rate,
     device=device,
 )
+student = mechanisms.student_for(
+    fixmatch, steps=pate_student_steps, learning_rate=pate_student_rate, policy=pate_student_policy
+)
 pate = rows_of(
     pate_sigma1=pate_sigma1, pate_sigma2=pate_sigma2,
     pate_thresholds=pate_thresholds, pate_answers=pate_answers,
@@ -495,7 +502,7 @@ settings = mechanisms.MechanismSettings(
     delta=delta,
     groups=groups,
     seed=seed,
-    student_steps=pate_student_steps,
+    student=student,
 )
 
 # %%
@@ -579,14 +586,16 @@ chapter.values(volatile=True, linear_accuracy=sum(linear) / len(linear))
 # {value}`canaries.pate_one:.2f` at most (one label, all rows; with a $\delta$, as AGIBI).
 
 # %%
-watched = [("none", 0), ("ALIBI", 0), ("ALIBI", len(alibi_epsilons) - 1)]
 course = mechanisms.memorisation_table(results, settings.configs[0].checkpoint_steps)
-chapter.figure(
-    figures.plot_memorisation(course, list(dict.fromkeys(watched))),
-    "memorization",
-    alt="Confidence in canary labels rises slowly, most without privacy, below the true labels'.",
-    caption="Mean confidence on the canaries as training goes on, of our models.",
-    aside="Confidence on the canaries of our models, step by step",
+chapter.table(
+    course[course["mechanism"].isin(["none", "ALIBI"])],
+    "course",
+    "Mean confidence on the canaries of our models, step by step",
+    dict.fromkeys(["canary", "true", "other"], ".3f"),
+    aside=True,
+)
+chapter.drawn(
+    figures.draw_memorization, aside="Confidence on the canaries of our models, step by step"
 )
 
 # %% [markdown]

@@ -3,16 +3,14 @@
 Coverage cannot see machine code either, so this is also where the lines of these functions count.
 """
 
+import functools
 import math
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-import lib
 from lib import selective
 from lib.counterfactual import ForestClassifier, ForestRegressor, forest
 from lib.selective import curves, influences, uncertainty
@@ -30,13 +28,7 @@ from lib.training import (
     kernels,
     stem,
     stem_loops,
-    taps,
     train_many,
-)
-
-INTERPRETED = (
-    *(kernels, kernel_layers, stem_loops, taps, forest, online),
-    *(curves, influences, uncertainty),
 )
 
 
@@ -61,83 +53,58 @@ class Records:
 
 @pytest.fixture
 def as_python(monkeypatch):
-    """Replaces all compiled functions by their sources; says what was called."""
+    """Replaces all compiled functions by their sources, where they are written and imported."""
 
     def replace_all(*modules):
-        called = set()
         for name, function in [item for m in modules for item in compiled_functions(m).items()]:
 
-            def run(*arguments, name=name, source=function.py_func):
-                called.add(name)
+            @functools.wraps(function.py_func)
+            def run(*arguments, source=function.py_func):
                 with np.errstate(all="ignore"):  # machine code does not warn either
                     return source(*arguments)
 
-            for module in modules:  # where it is written, and where it was imported
+            for module in modules:
                 if vars(module).get(name) is function:
                     monkeypatch.setattr(module, name, run)
         for module in modules:
             monkeypatch.setattr(module, "np", Records(), raising=False)
-        return called
 
     return replace_all
 
 
-def test_no_module_with_compiled_functions_is_left_out():
-    root = Path(lib.__file__).parent
-    found = {
-        ".".join(("lib", *path.relative_to(root).with_suffix("").parts))
-        for path in root.rglob("*.py")
-        if re.search(r"^\s*(from|import) numba\b|^@_compiled\b", path.read_text("utf-8"), re.M)
-    }
-    assert found == {module.__name__ for module in INTERPRETED}
-
-
-LINEAR = ModelSpec("linear", inputs=(6,), classes=3)
 MLP = ModelSpec("mlp", inputs=(6,), classes=3, hidden=(5,))
 DEEP = ModelSpec("mlp", inputs=(6,), classes=3, hidden=(5, 4), activation="relu")
-NO_PRIVACY = {"noise_multiplier": None, "epsilon": math.inf}
 SETTINGS = {
-    "cross-entropy": (MLP, CrossEntropy(0.3), {}),
-    "linear": (LINEAR, CrossEntropy(), NO_PRIVACY),
-    "dropout": (replace(DEEP, dropout=0.3), CrossEntropy(), {"momentum": 0.5}),
-    "soft targets": (DEEP, CrossEntropy(), {}),
+    "dropout": (replace(DEEP, dropout=0.3), CrossEntropy(0.3), {"momentum": 0.5}),
     "posterior": (MLP, PosteriorTargets(), {}),
     "SAT": (MLP, SelfAdaptiveTraining(burn_in_steps=1, momentum=0.6, entropy=0.2), {}),
-    "gamblers": (LINEAR, DeepGamblers(2.0, burn_in_steps=1), {"weight_decay": 0.01}),
+    "gamblers": (MLP, DeepGamblers(2.0, burn_in_steps=1), {"weight_decay": 0.01}),
     "SelectiveNet": (MLP, SelectiveNet(0.7, statistic_noise=5.0, entropy=0.3), {}),
-    "SelectiveNet, soft": (MLP, SelectiveNet(0.4, statistic_noise=5.0), NO_PRIVACY),
+    "SelectiveNet, soft": (MLP, SelectiveNet(0.4), {"noise_multiplier": None}),
 }
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_training(name, as_python):
-    """Three steps on samples of every width of tile; float32, in which sums may be reordered."""
+    """Two steps on samples of more than one width of tile; sums of float32 may be reordered."""
     model, objective, options = SETTINGS[name]
     rng = np.random.default_rng(0)
     x = rng.normal(size=(110, 6)).astype(np.float32)
     targets = rng.integers(0, 3, 110)
-    if name in {"soft targets", "posterior", "SelectiveNet, soft"}:
+    if name in {"posterior", "SelectiveNet, soft"}:
         targets = rng.dirichlet(np.ones(3), 110)
-    if name == "posterior":
         targets[:20] = np.eye(3)[rng.integers(0, 3, 20)]
-    data = TrainingData(x, targets, 3)
-    common = {"noise_multiplier": 1.5, "learning_rate": 0.3, "steps": 3}
+    data, head = TrainingData(x, targets, 3), replace(model, head=objective.model_head)
+    more = {"noise_multiplier": 1.5, "learning_rate": 0.3, "steps": 2} | options
     configs = [
-        TrainingConfig(
-            replace(model, head=objective.model_head),
-            objective=objective,
-            batch_size=size,
-            seed=seed,
-            **(common | options),
-        )
-        for seed, size in enumerate((10, 30, 42, 80))
+        TrainingConfig(head, objective=objective, batch_size=size, seed=size, **more)
+        for size in (10, 42)
     ]
     compiled = train_many(configs, data, x, engine="kernel")
-    called = as_python(kernels, kernel_layers)
+    as_python(kernels, kernel_layers)
     source = train_many(configs, data, x, engine="kernel", threads=1)
-    assert {"run_steps", "predict", "_forward"} <= called
     for one, other in zip(compiled, source, strict=True):
-        # float32 has 6e-8; a few hundred roundings of numbers around 1 in three steps.
+        # float32 has 6e-8; a few hundred roundings of numbers around 1.
         np.testing.assert_allclose(other.parameters, one.parameters, rtol=1e-4, atol=2e-5)
         np.testing.assert_allclose(other.logits, one.logits, rtol=1e-4, atol=1e-4)
 
@@ -190,15 +157,13 @@ def test_detectors_for_streams(as_python):
 
     right = rng.random((2, 15)) < 0.8
     compiled = statistics()
-    called = as_python(online)
+    as_python(online)
     for one, other in zip(statistics(), compiled, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
-    assert called == {"_fisher_statistics", "_cramer_statistics", "_urn"}
 
 
 @pytest.mark.parametrize("kind", ["distinct", "ties"])
-@pytest.mark.parametrize("classes", [False, True])
-@pytest.mark.parametrize("features", ["all", 1])
+@pytest.mark.parametrize(("classes", "features"), [(False, "all"), (True, 1)])
 def test_forests(kind, classes, features, as_python):
     rng = np.random.default_rng(1)
     x, new = rng.normal(size=(40, 3)), rng.normal(size=(300, 3))  # more than one block of points
@@ -214,9 +179,8 @@ def test_forests(kind, classes, features, as_python):
         return np.r_[grown._mean(new), grown._out_of_bag(), grown._trees[1]]
 
     compiled = predictions()
-    called = as_python(forest)
+    as_python(forest)
     np.testing.assert_allclose(predictions(), compiled, rtol=0, atol=1e-12)
-    assert called == {"_next", "_apart", "_grow_forest", "_predict_forest"}
 
 
 def test_a_threshold_half_way_that_rounds_up_to_the_larger_value(as_python):
@@ -250,12 +214,8 @@ def test_curves_and_their_uncertainty(metric, ties, as_python):
         return np.r_[np.ravel(numbers), selective.accuracy_coverage(correct, score).accuracy]
 
     compiled = values()
-    called = as_python(uncertainty, influences), as_python(curves)
-    source = values()
-    own = "_augrc_influence" if metric == "augrc" else "_auc_influence"
-    assert {"_resampled", own} <= called[0]
-    assert called[1] == {"_expected_accuracy"}
-    np.testing.assert_allclose(source, compiled, rtol=0, atol=1e-12)
+    as_python(uncertainty, influences), as_python(curves)
+    np.testing.assert_allclose(values(), compiled, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("size", "stride"), [(2, 1), (3, 2)])
@@ -278,16 +238,7 @@ def test_first_layers(size, stride, as_python):
         clipped = first.clipped(passed, slopes, torch.zeros(2), 0.1, copies=2)
         return [a.numpy() for a in (ends, first.summed(passed, slopes), *clipped)]
 
-    compiled, names = values(), set(compiled_functions(stem_loops))
-    called = as_python(stem_loops, kernel_layers, stem)
+    compiled = values()
+    as_python(stem_loops, kernel_layers, stem)
     for one, other in zip(compiled, values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert names <= called
-
-
-def test_unfolding(as_python):
-    x = torch.randn((2, 3, 7, 6), generator=torch.Generator().manual_seed(0))
-    compiled = taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2))
-    called = as_python(taps)
-    assert torch.equal(compiled, taps._unfolded(x, (3, 2), (2, 1), (1, 0), (1, 2)))
-    assert called == {"_unfold"}

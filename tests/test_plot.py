@@ -63,7 +63,6 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
     for ax in axes:
         ax.plot([0, 1], label="a line")
         ax.set_ylabel("accuracy")
-    axes[0].set_title("a title too long for a third of the page")
     axes[-1].set_xlabel("coverage")
     axes[0].legend()
     narrow, wide = map(size, svg_pair(figure, "s"))
@@ -73,4 +72,6 @@ def test_stacked_panels_stand_side_by_side_on_a_page(monkeypatch):
     assert wide[1] < 4
     figure.canvas.draw()
     assert len({round(ax.get_position().y1, 3) for ax in axes}) == 1
+    assert [bool(ax.get_ylabel() + ax.get_xlabel()) for ax in axes] == [True, False, False]
+    assert len(figure.legends) == 1
     assert not plt.get_fignums()

@@ -89,10 +89,3 @@ def test_make_knows_an_environment_that_was_moved_or_has_lost_its_python(tmp_pat
     (programs / "python").unlink()
     (programs / "python").symlink_to(tmp_path / "gone")
     assert not is_ready(root)
-
-
-def test_make_refuses_an_unknown_profile():
-    command = ["make", "book", "PROFILE=slow"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "PROFILE=slow" in done.stderr

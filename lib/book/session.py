@@ -341,7 +341,7 @@ class Chapter:
             shown[FIGURE_MIME] = {"name": name, "alt": alt, "caption": caption, "aside": aside}
         _display(shown)
 
-    def drawn(self, draw: "Draw") -> None:
+    def drawn(self, draw: "Draw", aside: str = "") -> None:
         """Show a figure that is drawn from the tables and values shown so far, and from records.
 
         Whoever changes how it looks need not run the chapter again: `python -m lib.book redraw`
@@ -351,6 +351,8 @@ class Chapter:
         ----------
         draw : callable
             A function of :mod:`lib.studies` that :func:`lib.studies.drawn.draws` marks.
+        aside : str
+            As for :meth:`figure`.
         """
         from lib.book.records import context
         from lib.studies.drawn import Run, figure_name, read_tables
@@ -358,7 +360,7 @@ class Chapter:
         tables, parameters = read_tables(self._csv), self.parameters | self._used
         run = Run(tables, self._numbers, parameters, **context(self._book, self.name))
         figure, alt, caption = draw(run)
-        self.figure(figure, figure_name(draw), alt, caption)
+        self.figure(figure, figure_name(draw), alt, caption, aside=aside)
 
     # ------------------------------------------------------------------ claims
 

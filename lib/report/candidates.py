@@ -48,8 +48,6 @@ _UNLIKE = 0.9  # fraction below which predictions are of something else, of more
 _SHOWN = 5  # cells of a row in an error
 _TOGETHER = 0.3  # correlation of two columns that are not of two classes
 _DOUBTED = 20  # rows from which a label that follows from the outputs is none
-
-
 _ANSWERS = [NO_CONFIDENCE]
 
 
@@ -75,13 +73,11 @@ class Candidates:
         explicit = {"probability", "logit", "prediction", "confidence", "correct"} & {*self.mapped}
         if not explicit and (found := self.of_matrices()):
             return found
-        kinds = [self.of_numbers, self.of_predictions, self.of_correctness]
-        if "correct" in self.mapped or (self.label is None and self.hot is None):
-            kinds = [self.of_correctness, self.of_numbers, self.of_predictions]
-        for kind in kinds:
-            if found := kind():
-                return found
-        return []
+        first = "correct" in self.mapped or (self.label is None and self.hot is None)
+        if first and (found := self.of_correctness()):
+            return found
+        found = Numbers(self).find() or predictions(self)
+        return found or ([] if first else self.of_correctness())
 
     # --- labels -----------------------------------------------------------------------------------
 
@@ -510,17 +506,7 @@ class Candidates:
             if n not in self.mapper.used and column.numeric and not column.empty.all()
         ]
 
-    # --- one number -------------------------------------------------------------------------------
-
-    def of_numbers(self) -> list[Candidate]:
-        """A probability or logit of the second class, or of the predicted one."""
-        return Numbers(self).find()
-
-    # --- predictions ------------------------------------------------------------------------------
-
-    def of_predictions(self) -> list[Candidate]:
-        """Predicted classes, with a confidence or alone, of one model or several."""
-        return predictions(self)
+    # --- answers ----------------------------------------------------------------------------------
 
     def of_correctness(self) -> list[Candidate]:
         """Whether answers were right, with a confidence or alone."""
@@ -535,7 +521,7 @@ class Candidates:
         if (empty := (places < 0) & self.rows).any():
             allowed = "1 or 0, true or false in every row; leave rows without an answer out"
             raise self.table.cell_error(column.name, allowed, int(empty.argmax()))
-        right = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
+        right = outputs.flags(places, names)
         correct = np.where(places < 0, np.nan, right.astype(float))
         says = [f"{column.name!r} says whether an answer is right"]
         confidence, found = None, Numbers(self).columns()

@@ -128,7 +128,7 @@ class _Mapper:
         label, hot = self.read_label()
         label, inferred = self.leave_unsaid(label, kept)
         self.weights = self.read_weights(label, hot)
-        candidates = self.read_outputs(label, hot)
+        candidates = Candidates(self, label, hot).find()
         if not candidates:
             nothing(self, label)
         if label is None and hot is None and all((one.labels < 0).all() for one in candidates):
@@ -238,7 +238,7 @@ class _Mapper:
             self.used.discard(column.name)
             self.says.append(f"{column.name!r} says not yes or no where the model abstained")
             return None
-        found = np.array([outputs.FLAGS[outputs.same(n)] for n in names] + [False])[places]
+        found = outputs.flags(places, names)
         self.says.append(
             f"{column.name!r} says where the model {'answered' if answered else 'abstained'}: in "
             f"{found.sum():,} of {counted(len(found), 'row')}"
@@ -416,7 +416,7 @@ class _Mapper:
         )
         if not known.any() or not all(map(outputs.is_flag, names)):
             return
-        right = np.array([outputs.FLAGS[outputs.same(name)] for name in names])[places]
+        right = outputs.flags(places, names)
         own = chosen.answers == chosen.labels
         if off := int((right != own)[known].sum()):
             self.says.append(
@@ -467,14 +467,6 @@ class _Mapper:
             return None
         self.used.update(names)
         return family, *outputs.one_hot(matrix, family)
-
-    # --- what the model says ----------------------------------------------------------------------
-
-    def read_outputs(
-        self, label: Column | None, hot: tuple[Family, Array, str] | None
-    ) -> list[Candidate]:
-        """Every way to read what the model says, the surest kind that there is."""
-        return Candidates(self, label, hot).find()
 
     # --- what it becomes --------------------------------------------------------------------------
 

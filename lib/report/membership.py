@@ -25,16 +25,8 @@ _OF_LOSSES = {"train": True, "test": False}  # of losses alone: a classifier has
 _SCORES = {
     f"{word}_score{s}" for word in ("membership", "mia", "attack", "lira") for s in ("", "s")
 }
-_MAY_BE = {
-    "score",
-    "scores",
-    "signal",
-    "statistic",
-    "confidence",
-    "prob",
-    "probability",
-    "log_prob",
-}
+_MAY_BE = {"score", "scores", "signal", "statistic", "confidence", "prob", "probability",
+           "log_prob"}  # fmt: skip
 _LOSSES = {"loss", "losses", "nll", "cross_entropy", "perplexity"}
 #: Words of a file's name that say that its scores are of membership.
 _ATTACKS = {"mia", "lira", "membership"}

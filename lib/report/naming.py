@@ -94,39 +94,12 @@ _NAMES = {
 }
 ROLES = {word: role for role, words in reversed(_NAMES.items()) for word in words.split()}
 #: What ``--map`` may name.
-MAPPED = (
-    "part",
-    "label",
-    "prediction",
-    "confidence",
-    "correct",
-    "probability",
-    "logit",
-    "probabilities",
-    "log_probabilities",
-    "logits",
-    "abstained",
-    "group",
-    "cluster",
-    "first",
-    "positive",
-)
+MAPPED = ("part", "label", "prediction", "confidence", "correct", "probability", "logit",
+          "probabilities", "log_probabilities", "logits", "abstained", "group", "cluster", "first",
+          "positive")  # fmt: skip
 # Beginnings and ends of names that only say what a column is of; what else they hold is looked at.
-_ENDS = (
-    "label",
-    "labels",
-    "true",
-    "truth",
-    "pred",
-    "prediction",
-    "proba",
-    "prob",
-    "probability",
-    "correct",
-    "conf",
-    "confidence",
-)
-
+_ENDS = ("label", "labels", "true", "truth", "pred", "prediction", "proba", "prob", "probability",
+         "correct", "conf", "confidence")  # fmt: skip
 _SAID = {"pred", "predicted", "prediction", "scored", "estimated", "output", "model", "hat"}
 _SPREAD = {"std", "sd", "stderr", "variance", "var", "entropy"}  # no output by itself
 _BEGINS = ("y_pred", "y_true", "pred", "prediction", "gold", "prob", "proba")
@@ -147,8 +120,6 @@ _TRUTH = re.compile(
     r"(.+?)[^a-z0-9]+(outcome|actual|true|truth|onehot|one_hot|label|target|gt|result|observed)",
     re.I,
 )
-
-
 _PAIR = re.compile("(?:y_)?pred(?:icted|iction)?_(.+)|(.+)_(?:pred|predicted|prediction|hat)")
 _OF_NAMES = re.compile("(class|label|target|category)(es|s)?(_names?)?|categories|(class_)?names")
 #: What columns of one-hot labels begin with.

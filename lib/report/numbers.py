@@ -20,6 +20,8 @@ _ROUNDING = 1e-9
 _BEYOND = 1e-3  # by which a probability may be below 0 or above 1, as sums of rounded ones are
 _LITTLE = 2.0  # a largest percentage that is more likely to be of another scale
 _NAMED = ("probability", "confidence", "logit")  # roles of names that are sure
+#: Roles of one number, the surest first.
+_ROLES = (*_NAMED, "probability?", "prediction", "logit?", "probability??")
 _HALF = 50  # what a confidence in percent exceeds somewhere
 _PERCENT = re.compile("prob|percent|pct|%")
 _PROBABLE = re.compile("^(?!.*log).*prob", re.I)
@@ -128,15 +130,7 @@ class Numbers:
                 self.mapper.used.update(c.name for c in found)
                 return found
         found, gaps = [], []
-        for role in (
-            "probability",
-            "confidence",
-            "logit",
-            "probability?",
-            "prediction",
-            "logit?",
-            "probability??",
-        ):
+        for role in _ROLES:
             for name in self.mapper.by_role.get(role, ()):
                 if name in self.mapper.used:
                     continue

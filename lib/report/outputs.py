@@ -285,6 +285,11 @@ def is_flag(cell: str) -> bool:
     return same(cell) in FLAGS
 
 
+def flags(places: Array, names: Sequence[str]) -> Array:
+    """What cells of yes and no say; an empty one says no."""
+    return np.array([*(FLAGS[same(name)] for name in names), False])[places]
+
+
 # --- labels ---------------------------------------------------------------------------------------
 
 

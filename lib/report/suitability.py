@@ -48,7 +48,7 @@ class SuitabilityReport:
         Probability that this test decides SUITABLE if the mean estimates of user and test data
         are equal and their standard deviations those seen.
     required : int or None
-        User rows that raise this to the power asked for; None if no number does.
+        User rows that raise this to :data:`lib.report.types.POWER`; None if no number does.
     adjusted : Decision or None
         With a margin that allows for the estimator's errors: the lower limit of the interval for
         Eq. 12's m', tested at alpha / 2, which keeps alpha
@@ -210,7 +210,7 @@ class SuitabilityReport:
 
 
 def suitability_report(
-    predictions: ModelPredictions, *, margin: float, alpha: float = 0.05, power: float = 0.8
+    predictions: ModelPredictions, *, margin: float, alpha: float = 0.05
 ) -> SuitabilityReport:
     """Decide whether a classifier may be used on user data, and say how sure that is.
 
@@ -223,9 +223,6 @@ def suitability_report(
         m in (-1, 1): the largest acceptable drop in accuracy.
     alpha : float
         Significance level in (0, 0.5).
-    power : float
-        In (0, 1): with which equally accurate user data shall be found suitable; for the sample
-        size that this takes.
 
     Returns
     -------
@@ -249,8 +246,7 @@ def suitability_report(
         raise ValueError(f"suitability is not possible: {reason}")
     if not_at_random(given):
         given = replace(given, test_labels=None)
-    margin = as_number("margin", margin, -1, 1)
-    alpha, power = as_number("alpha", alpha, 0, 0.5), as_number("power", power, 0, 1)
+    margin, alpha = as_number("margin", margin, -1, 1), as_number("alpha", alpha, 0, 0.5)
     tables = {part: signals(getattr(given, f"{part}_logits")) for part in numbers.PARTS}
     suitability_filter = SuitabilityFilter(margin, alpha)
     suitability_filter.fit(tables["holdout"], given.correct("holdout")[0])
@@ -259,7 +255,7 @@ def suitability_report(
 
     spread = [float(estimated[part].std(ddof=1)) for part in numbers.COMPARED]
     sizes = [len(estimated[part]) for part in numbers.COMPARED]
-    chance, required, unreachable, largest = numbers.power(decision, spread, sizes, power)
+    chance, required, unreachable, largest = numbers.power(decision, spread, sizes, POWER)
     calibration, adjusted, powered, by_labels, against, doubts = numbers.calibration(
         given, estimated, decision
     )
@@ -270,8 +266,8 @@ def suitability_report(
     summary = numbers.summary(given, estimated, decision, by_paper)
     summary += [
         ("power if equally accurate", chance),
-        (f"drop that is found suitable with a power of {power:g}", largest),
-        (f"user rows for a power of {power:g}", math.inf if required is None else required),
+        (f"drop that is found suitable with a power of {POWER:g}", largest),
+        (f"user rows for a power of {POWER:g}", math.inf if required is None else required),
         *(
             (f"fraction of {p} rows beyond the holdout's range", outside[p])
             for p in numbers.COMPARED
@@ -295,7 +291,7 @@ def suitability_report(
             *decision.notes,
             *numbers.beyond(outside),
             *doubts,
-            *numbers.weak(decision, chance, required, power, unreachable, by_labels, against),
+            *numbers.weak(decision, chance, required, unreachable, by_labels, against),
         ),
         level=numbers.level(alpha),
         source=given.source,

@@ -13,7 +13,7 @@ from scipy import stats
 
 from lib.report.naming import counted
 from lib.report.predictions import ModelPredictions
-from lib.report.types import share, table
+from lib.report.types import POWER, share, table
 from lib.suitability.equivalence import _holm
 from lib.suitability.filter import Decision, welch_decision
 from lib.suitability.guarantees import (
@@ -333,7 +333,6 @@ def weak(
     decision: Decision,
     chance: float,
     required: int | None,
-    power: float,
     unreachable: str,
     by_labels: bool | None,
     against: bool | None,
@@ -346,15 +345,15 @@ def weak(
             "allows for a power to plan for"
         )
     elif required is None:
-        yield f"no number of user rows is enough for a power of {power:g}: {unreachable}"
+        yield f"no number of user rows is enough for a power of {POWER:g}: {unreachable}"
     if decision.suitable:
         return
     if by_labels:  # what the estimates cannot decide is decided
         return
     if not against:
         yield "INCONCLUSIVE is not unsuitable: it is not shown either that the drop is too large"
-    if required is not None and chance < power:
+    if required is not None and chance < POWER:
         yield (
             f"equally accurate user data would be found suitable with a probability of only "
-            f"{chance:.2f}; it takes {required:,} user rows for {power:g}"
+            f"{chance:.2f}; it takes {required:,} user rows for {POWER:g}"
         )

@@ -94,7 +94,7 @@ def _by_class(table: Table, order: np.ndarray, name: str, classes: tuple[str, ..
         places, words = column.values()
         cells, values = places[order].reshape(-1, k), column.numbers[order].reshape(-1, k)
         if not column.numeric and all(map(outputs.is_flag, words)) and (cells >= 0).all():
-            values = np.array([float(outputs.FLAGS[outputs.same(w)]) for w in words])[cells]
+            values = outputs.flags(cells, words).astype(float)
         kind = "" if np.isnan(values).any() else outputs.kind_of(values)
         if kind in ("probabilities", "percent") and not notes:
             notes.append(f"{other!r} is of the class in {name!r}: {k} rows are one prediction")

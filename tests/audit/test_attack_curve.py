@@ -160,5 +160,3 @@ def test_several_divisions_begin_with_the_first():
     )
     three = held_out_lower_bound(scores, members, 1e-5, 0.9, splits=3, seed=7)
     assert three[1] == sorted(bound for _, bound in bounds)[1]
-    with pytest.raises(ValueError, match="splits"):
-        held_out_lower_bound(scores, members, 1e-5, splits=2, seed=0)

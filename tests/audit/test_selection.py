@@ -189,9 +189,3 @@ def test_the_held_out_bound_is_that_of_the_other_part(method):
     found = held_out_lower_bound(scores, members, 1e-5, 0.95, method, share=0.4, seed=5)
     assert found == (threshold, pytest.approx(bound))
     assert bound > 0
-
-
-@pytest.mark.parametrize("members", [[True] * 3, [True, False, True]])
-def test_both_parts_need_both_kinds_of_trials(members):
-    with pytest.raises(ValueError, match="members"):
-        held_out_lower_bound([1.0, 2.0, 3.0], members, 0.1, seed=0)

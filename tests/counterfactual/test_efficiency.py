@@ -104,13 +104,6 @@ def test_without_abstention_it_is_the_mean_difference():
     assert found.stderr == pytest.approx((a - b).std() / math.sqrt(300))
 
 
-def test_it_needs_points_that_both_answered():
-    drawn = simulate(100, rng=0)
-    r = np.arange(100) % 2 == 0
-    with pytest.raises(ValueError, match="abstained_b must be False somewhere where abstained_a"):
-        mixed_difference(drawn.X, *(drawn.scores[0], r, drawn.scores[1], ~r), rng=0, **FIT)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.2, 0.5])
 def test_with_the_true_nuisance_functions_it_keeps_its_level_and_is_narrower(epsilon):

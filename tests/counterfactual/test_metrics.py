@@ -11,7 +11,6 @@ from scipy import stats
 
 from lib.counterfactual.estimate import Nuisances, estimate_from_nuisances, influence_values
 from lib.counterfactual.metrics import (
-    Metric,
     chow_score,
     classification_quality,
     classification_quality_estimate,
@@ -190,12 +189,3 @@ def test_spread_over_splits_is_kept():
     assert spread.stderr == pytest.approx(math.hypot(plain.stderr, 0.03))
     narrower = replace(estimate, stderr=estimate.stderr / 2)
     assert classification_quality_estimate(narrower).stderr == pytest.approx(plain.stderr)
-
-
-def test_estimated_quality_refuses():
-    with pytest.raises(TypeError, match="estimate"):
-        classification_quality_estimate(Metric(0.5, 0.1, (0.3, 0.7)))
-    r = np.array([False, True, False, False])
-    below = Nuisances(r, -np.ones(4), np.full(4, 0.25), np.full(4, -1.0))
-    with pytest.raises(ValueError, match="scores"):
-        classification_quality_estimate(estimate_from_nuisances(below))

@@ -489,15 +489,3 @@ def test_spread_over_splits_is_kept():
     assert estimate.stderr > estimate.influence.std() / math.sqrt(120)
     width = Z * estimate.stderr + further(estimate, 1)
     assert none.ci_high - none.high == pytest.approx(width, rel=1e-6)
-
-
-def test_what_the_range_or_the_estimator_does_not_allow_is_refused():
-    estimate = of(Population(np.random.default_rng(0), 3))
-    for function in (contamination_bounds, breakdown_share):
-        share = [0.5] if function is contamination_bounds else 0.5
-        with pytest.raises(ValueError, match="score_range"):
-            function(estimate, share, (0.0, 0.5))
-        with pytest.raises(ValueError, match="estimate"):
-            function(replace(estimate, estimator="ipw"), share)
-    with pytest.raises(TypeError, match="estimate"):
-        clipping_sensitivity(0.3, [0.1])

@@ -141,8 +141,6 @@ def test_with_the_range_the_level_holds_from_few_values_and_near_one(mean):
 
 def test_the_range_counts_as_one_value_of_each_end():
     x = np.array([1.0, 0.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="score_range"):
-        confidence_sequence(np.arange(60), score_range=(0, 1))
     sequence = confidence_sequence(x, start=3, rho=0.3, score_range=(0.0, 2.0))
     assert sequence.n.tolist() == [3, 4]
     assert sequence.centre.tolist() == [4 / 5, 5 / 6]

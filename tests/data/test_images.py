@@ -45,20 +45,6 @@ def test_arrays_are_read_only_views():
     assert ends.as_float().ravel().tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"labels": np.arange(3)}, "labels"),
-        ({"labels": np.arange(4) % 2 + 1}, "labels"),
-        ({"names": ("one",)}, "labels"),
-        ({"names": ("same", "same")}, "names"),
-    ],
-)
-def test_labels_and_names_that_do_not_go_together(changes, name):
-    with pytest.raises(ValueError, match=name):
-        image_set(**changes)
-
-
 @pytest.mark.parametrize("rows", [None, [3, 0, 0], np.array([2], dtype=np.uint8), []])
 def test_as_float(rows):
     made = image_set()

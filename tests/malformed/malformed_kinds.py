@@ -38,6 +38,7 @@ class Row:
     says: tuple[str, ...]
     shows: tuple[str, ...]
     array: bool = False
+    always: bool = False  # also in CI, whatever its place in the table
 
     @property
     def id(self) -> str:
@@ -256,6 +257,19 @@ BY_NAME = _named(
 
 
 class Table(list[Row]):
+    def together(
+        self,
+        name: str,
+        argument: str,
+        *calls: Callable[[], Any],
+        error: type[Exception] = ValueError,
+    ) -> None:
+        """Add calls that are bad by how their arguments go together; the message names one."""
+        self.extend(
+            Row(name, argument, f"together {i}", call, error, (argument,), (), always=True)
+            for i, call in enumerate(calls)
+        )
+
     def add(
         self,
         name: str,

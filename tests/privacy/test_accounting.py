@@ -230,8 +230,6 @@ def test_replacing_one_example():
     found = one.epsilon(delta, "pld", neighbours="replace")
     assert found == pytest.approx(brentq(spare, 0.01, 14), rel=1e-3)
     assert one.epsilon(delta, "pld") < found < group_guarantee(one, delta, 2)
-    with pytest.raises(ValueError, match="accountant"):
-        one.epsilon(delta, neighbours="replace")
 
 
 def test_a_group_of_records():
@@ -272,9 +270,6 @@ def test_special_ledgers_and_extreme_arguments():
     assert trade_off(tiny).mu(1e-5) == math.inf
     assert trade_off(huge).mu(1e-5) == 0
     assert find_noise_multiplier(1e300, 1e-300, 1e-12, 10**9) > 0
-    for budget in ((1e-300, 1e-5, 0.5, 100), (0.003, 1e-5, 0.01, 100), (1.0, 0.0, 0.1, 10)):
-        with pytest.raises(ValueError, match=r"epsilon|delta"):
-            find_noise_multiplier(*budget)
 
 
 # With pure mechanisms on the same records

@@ -362,19 +362,3 @@ def test_multi_stage_parts(n, stages):
     assert all((np.diff(part) > 0).all() for part in parts)
     counts = sum(np.isin(np.arange(20), multi_stage_parts(20, 4, seed)[0]) for seed in range(400))
     assert all(within_binomial(count, 400, 0.25) for count in counts)
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: posterior([[1, 0], [0, 1]], [[1, 0]] * 2), "prior"),
-        (lambda: rr_with_prior([0], [[0, 0]], 1, 0), "prior"),
-        *(
-            (lambda row=row: RandomizedResponse(1.0).likelihood([[1, 0], row]), "observed")
-            for row in ([0.5, 0.5], [1, 1], [0, 0], [2, -1])
-        ),
-    ],
-)
-def test_rows_that_do_not_go_together(call, name):
-    with pytest.raises(ValueError, match=name):
-        call()

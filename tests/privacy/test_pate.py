@@ -345,20 +345,3 @@ def test_nothing_asked_or_nothing_answered():
     predictions = np.array([[0, 2, 1, 1], [0, 2, 0, 1], [0, 1, 2, 2]], dtype=np.uint8)
     wanted = [[3, 0, 0, 0], [0, 1, 2, 0], [1, 1, 1, 0], [0, 2, 1, 0]]
     assert vote_histogram(predictions, 4).tolist() == wanted
-
-
-@pytest.mark.parametrize(
-    ("votes", "which", "name"),
-    [
-        ([[3, 2], [3, 3]], {"answered": [True, False]}, "votes"),
-        ([[0, 0], [0, 0]], {"answered": [True, False]}, "votes"),
-        ([[3, 2], [4, 1]], {"answered": [True]}, "answered"),
-        ([[3, 2], [4, 1]], {"answered": [False, True], "asked": [True, False]}, "answered"),
-    ],
-)
-def test_votes_and_answers_that_do_not_go_together(votes, which, name):
-    with pytest.raises(ValueError, match=name):
-        pate_epsilon(votes, 1.0, 1.0, 3.0, delta=0.1, **which)
-    if name == "votes":
-        with pytest.raises(ValueError, match=name):
-            confident_gnmax(votes, 1.0, 1.0, 3.0, seed=0)

@@ -32,13 +32,11 @@ def two_samples(draw, low=2, high=40):
 @check
 @given(two_samples(), ordered(margins), st.floats(-0.4, 0.4))
 def test_non_inferiority(samples, pair, shift):
-    test, user, rng = samples
+    test, user, _ = samples
     strict, mild = (su.non_inferiority_test(test, user, m).p_value for m in pair)
     assert 0 <= mild <= strict + 1e-12 <= 1 + 1e-12
     found = su.non_inferiority_test(test, user, pair[0])
     assert not math.isnan(found.statistic)
-    shuffled = su.non_inferiority_test(rng.permutation(test), rng.permutation(user), pair[0])
-    assert shuffled.p_value == pytest.approx(found.p_value, abs=1e-10)
     # The opposite hypothesis with the roles exchanged.
     back = su.non_inferiority_test(user, test, -pair[0])
     if all(map(zeros_and_ones, (test, user))):  # exact: what was seen counts on both sides
@@ -59,7 +57,7 @@ def test_non_inferiority(samples, pair, shift):
 @check
 @given(two_samples(), ordered(st.floats(0.01, 0.9)), ordered(st.floats(0.001, 0.49)))
 def test_equivalence(samples, margins_, alphas):
-    test, user, rng = samples
+    test, user, _ = samples
     narrow, wide = (su.equivalence_test(test, user, m, alphas[0]) for m in margins_)
     assert 0 <= wide.p_value <= narrow.p_value + 1e-12 <= 1 + 1e-12
     assert narrow.p_value == max(narrow.p_lower, narrow.p_upper)
@@ -72,8 +70,6 @@ def test_equivalence(samples, margins_, alphas):
         assert inside == (narrow.p_value <= alphas[0])
     back = su.equivalence_test(user, test, margins_[0], alphas[0])
     assert back.p_value == pytest.approx(narrow.p_value, abs=1e-10)
-    again = su.equivalence_test(rng.permutation(test), rng.permutation(user), margins_[0])
-    assert again.p_value == pytest.approx(narrow.p_value, abs=1e-10)
 
 
 @check
@@ -118,16 +114,6 @@ def test_prediction_powered(samples, pair, reference):
     )
     assert mild.labels_p_value <= strict.labels_p_value + 1e-12
     assert 0 < strict.betting_p_value <= 1
-    order = rng.permutation(8)
-    again = su.prediction_powered_test(
-        rng.permutation(right),
-        rng.permutation(user),
-        labelled[order],
-        truth[order],
-        pair[0],
-        reference=reference,
-    )
-    assert again.p_value == pytest.approx(strict.p_value, abs=1e-10)
 
 
 @check
@@ -219,13 +205,6 @@ def test_active_accuracy(seed, alphas):
     )
     assert turned == pytest.approx(1 - value, abs=1e-9)
     assert ends == pytest.approx((1 - wide[1], 1 - wide[0]), abs=1e-6)
-    other = np.random.default_rng(seed).permutation(len(f))
-    answers = np.zeros(len(f), bool)
-    answers[chosen] = right
-    moved = f[other], chosen[other], answers[other][chosen[other]], p[other]
-    again, same = su.active_accuracy(*moved, least_probability=0.15, alpha=alphas[0])
-    assert again == pytest.approx(value, abs=1e-12)
-    assert same == pytest.approx(wide, abs=1e-9)
 
 
 @check

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from lib.report.other_tasks import numbers, shifted
-from lib.report.outputs import kind_of
+from lib.report.outputs import Candidate, kind_of
 from lib.report.tables import Column
 
 LEVEL = 0.01  # of misread files, at most
@@ -120,3 +120,32 @@ def test_numbers_are_found(spread):
             column(ages), column(np.rint(ages + rng.normal(0, spread, len(ages))))
         )
     assert holds(missed)
+
+
+def better_orders(k: int, n: int, accuracy: float, uneven: bool, moved: int, draws: int) -> int:
+    """In how many files another order of classes is found; `moved` classes of theirs are."""
+    rng = np.random.default_rng([k, n, round(10 * accuracy), uneven, moved])
+    shares = np.arange(1, k + 1) ** (-1.5 * uneven)
+    order, found = np.r_[np.roll(np.arange(moved), 1), moved:k], 0
+    for _ in range(draws):
+        labels, others = rng.choice(k, (2, n), p=shares / shares.sum())
+        answers = order[np.where(rng.random(n) < accuracy, labels, others)]
+        one = Candidate(labels, tuple(map(str, range(k))), [], "", predicted=answers)
+        found += one.better_order(np.ones(n, bool)) is not None
+    return found
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("n", [10, 100, 1000])
+@pytest.mark.parametrize("k", [3, 10])
+def test_by_chance_no_other_order_is_better(k, n, accuracy, uneven):
+    """In at most 1% of the files, also of models that guess: of these it was 23% once."""
+    draws = 300
+    found = better_orders(k, n, accuracy, uneven, 0, draws)
+    assert found <= stats.binom.ppf(1 - 1e-6, draws, 0.01)
+
+
+@pytest.mark.parametrize(("k", "moved"), [(3, 2), (10, 2), (10, 10)])
+def test_another_order_is_found(k, moved):
+    assert better_orders(k, 300, 0.8, False, moved, 100) >= 95

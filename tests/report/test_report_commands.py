@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
+import io
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -13,9 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from packaging.requirements import Requirement
+from reading_samples import LABELS, ONE, RIGHT, SECOND, of
 
 from lib.report import example_predictions, read_predictions
-from lib.report.__main__ import main
+from lib.report.__main__ import as_mapping, main, told_if_slow
 from lib.report.studies import drawn_abstention
 from lib.report.types import Settings
 from lib.runs import RunStore, stored_table
@@ -109,7 +112,7 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent)
-from lib.report.__main__ import main
+from lib.report.__main__ import as_mapping, main, told_if_slow
 sys.exit(main(["--example", "--out", "page.html"]))
 """
 
@@ -131,3 +134,75 @@ def test_a_report_needs_no_package_that_trains_or_builds_the_book(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == {"example.npz", "page.html"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import lib.report",
+        "from lib.report.__main__ import _parser; assert 'ROLE' in _parser().format_help()",
+    ],
+)
+def test_help_loads_nothing_that_takes_time(code):
+    heavy = "{'numpy', 'scipy', 'pandas', 'numba', 'matplotlib', 'sklearn', 'torch'}"
+    code = f"{code}; import sys; found = {heavy} & set(sys.modules); assert not found, found"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_report_in_words_loads_no_matplotlib(tmp_path):
+    of(["p_0", "p_1", "p_2"], label=LABELS).to_csv(tmp_path / "own.csv", index=False)
+    code = f"""
+import sys
+from lib.report.__main__ import main
+assert main([{str(tmp_path / "own.csv")!r}]) == 0
+assert "matplotlib" not in sys.modules and "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_takes_long_is_said_on_a_terminal(terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    with told_if_slow("reading own.csv", after=0.0):
+        end = time.monotonic() + 30
+        while terminal and not stream.getvalue() and time.monotonic() < end:
+            time.sleep(0.01)
+    with told_if_slow("no word", after=30.0):
+        pass
+    assert stream.getvalue() == "reading own.csv ...\n" * terminal
+
+
+def test_maps_are_read_from_the_command(tmp_path, capsys):
+    frame, path = of(["a(1,x)", "b", "c"], q=LABELS, r=LABELS[::-1]), tmp_path / "own.csv"
+    mapped = as_mapping(["label=q,probabilities=[abc]*"])
+    np.testing.assert_array_equal(read_predictions(frame, mapped).correct("test")[0], RIGHT)
+    frame.to_csv(path, index=False)
+    assert main([str(path)]) == 1
+    assert "--map label=COLUMN" in capsys.readouterr().out
+    assert main([str(path), "--map", "label=q", "--map", "probabilities=[abc]*", "--check"]) == 0
+    for text in ("q", "nothing=q", "label=q,label=r"):
+        assert main([str(path), "--map", text]) == 2
+        assert "--map must" in capsys.readouterr().err
+
+
+def test_an_example_replaces_no_file_and_one_must_be_given(tmp_path, capsys):
+    path = tmp_path / "mine.csv"
+    path.write_text("label,prob\n1,0.9\n")
+    assert main(["--example", str(path)]) == 2
+    assert "--example" in capsys.readouterr().err
+    assert path.read_text() == "label,prob\n1,0.9\n"
+    assert main([]) == 2
+    assert capsys.readouterr().err == "error: a file must be given, or --example\n"
+
+
+def test_what_cannot_be_written_is_told_before_any_work(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "mine.csv"
+    pd.DataFrame({"label": SECOND, "prob": ONE}).to_csv(path, index=False)
+    monkeypatch.setattr("lib.report.exports.can_write", lambda folder: False)
+    assert main([str(path), "--out", str(tmp_path / "a.html")]) == 2
+    told = capsys.readouterr()
+    assert "where files can be written" in told.err
+    assert not told.out
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.csv"]

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_parts import lines
-from matplotlib.colors import to_hex
 
 from lib import selective
 from lib.audit import privacy_region, roc_counts
-from lib.plot import COLOURS
 from lib.report import figures
 
 
@@ -66,22 +64,3 @@ def test_propensities():
     (ax,) = figures.plot_propensities(np.array([0.01, 0.02, 0.9]), np.array([0.99])).axes
     heights = [bar.get_height() for bar in ax.containers[0]]
     assert (heights[0], sum(heights)) == (2, 3)
-
-
-def test_words_have_the_color_of_what_they_name():
-    """Pale gray bars are named in a darker gray, and no legend is left."""
-    figure = figures.plot_tipping_point(0.05)
-    (ax,) = figure.axes
-    assert not figure.legends
-    said = {text.get_text(): text.get_color() for text in ax.texts}
-    orange = COLOURS[1].lower()
-    assert said == {
-        "tipping point": "#000000",
-        "the decision stands": "#737373",
-        "it turns": orange,
-    }
-    counts = roc_counts(np.array([4.0, 2.0, 3.0, 1.0]), np.repeat([True, False], 2))
-    (ax,) = figures.plot_roc(counts, (0.25, 0.75), None).axes
-    said = {text.get_text(): text.get_color() for text in ax.texts}
-    drawn = {name: to_hex(line.get_color()) for name, line in lines(ax).items()}
-    assert said == drawn | {"chance": "#737373"}

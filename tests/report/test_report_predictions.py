@@ -179,30 +179,18 @@ NPZ_ERRORS = [
     ({**dict.fromkeys(NAMES), "epsilon": 1.0}, "at least one array"),
     ({"test_logits": np.ones((12, 1))}, "test_logits must have at least 2"),
     ({"test_logits": np.ones((12, 4))}, "test_logits must have 3"),
-    ({"user_logits": np.ones((0, 3))}, "user_logits"),
-    ({"test_logits": np.full((12, 3), "a")}, "test_logits.*U1"),
-    ({"test_logits": np.ones((12, 3), complex)}, "test_logits.*complex"),
     ({"test_logits": np.zeros(12, "f8,f8,f8")}, "test_logits.*f0"),
-    (spoilt("user_logits", (3, 1), NAN), "user_logits.*nan in row 3, column 1"),
     (spoilt("test_logits", 1, NAN), "test_logits.*except.*row 1"),
     (spoilt("test_logits", (0, 1), NAN), "test_logits.*except.*row 0, column 1"),
     (spoilt("holdout_logits", (2, 2), 1e200), "holdout_logits.*row 2"),
     (spoilt("holdout_labels", 4, 3), "holdout_labels.*3.0 in row 4"),
-    (spoilt("holdout_labels", 4, -1), "holdout_labels.*got -1"),
-    (spoilt("test_labels", 5, 0.5), "test_labels.*0.5 in row 5"),
     ({"test_labels": np.ones(11)}, "test_labels must have 12"),
-    ({"holdout_labels": np.full(30, "cat")}, "holdout_labels.*U3"),
     ({"test_features": np.ones((11, 2))}, "test_features must have 12"),
-    (spoilt("test_features", (2, 1), np.inf), "test_features.*inf in row 2"),
     ({"test_abstained": np.ones(5, bool)}, "must have 5 rows.*test_abst"),
-    (spoilt("test_abstained", 3, NAN), "test_abstained.*nan in row 3"),
     (spoilt("test_propensities", 1, 1), "test_propensities must be below 1"),
     (spoilt("test_propensities", 3, 0), "test_propensities must be above 0"),
-    (spoilt("test_scores", 1, NAN), "test_scores.*row 1"),
     ({"other_scores": np.ones(5)}, "other_scores must have 12"),
     ({"epsilon": np.ones(2)}, "epsilon must be one number"),
-    ({"test_groups": np.full(12, " ")}, "test_groups.*in row 0"),
-    ({"test_groups": np.ones(12)}, "test_groups.*float64"),
     ({**dict.fromkeys(NAMES), "test_groups": np.arange(101)}, "test_groups.*100"),
 ]
 
@@ -220,6 +208,7 @@ def put(row, column, value):
     return table
 
 
+TEXT = "part,label,logit_0,logit_1\n"
 # Rows of the frame: holdout 0 to 29, test 30 to 41, user 42 to 49, member 50 to 56, nonmember.
 CSV_ERRORS = [
     (frame().drop(columns="part"), "'part'"),
@@ -233,7 +222,6 @@ CSV_ERRORS = [
     (put(0, "label", "cat"), "'label'.*'cat' in row 2"),
     (put(0, "label", "1.5"), "'label'.*'1.5' in row 2"),
     (put(0, "label", NAN), "holdout_labels"),
-    (put(0, "label", 7), "holdout_labels.*got 7"),
     *((put(3, "logit_1", bad), f"'logit_1'.*'{bad}' in row 5") for bad in ("one", "1_0", "inf")),
     (put(3, "logit_1", NAN), "'logit_1'.*'' in row 5"),
     (put(3, "feature_0", 1), "'feature_0' must be empty.*'holdout'"),
@@ -242,34 +230,22 @@ CSV_ERRORS = [
     (put(31, "abstained", "maybe"), "'abstained'.*'maybe'"),
     (put(31, "abstained", NAN), "'abstained'.*row 33"),
     (put(31, "propensity", "high"), "'propensity'.*'high' in row 33"),
-    (put(31, "propensity", 2), "test_propensities.*got 2"),
     (put(31, "score", "inf"), "'score'.*'inf' in row 33"),
     (put(31, "group", NAN), "'group'.*row 33"),
     (put(50, "membership_score", NAN), "'membership_score'.*'member'"),
     (put(50, "membership_score", "x"), "'membership_score'.*'x' in row 52"),
     (put(58, "epsilon", 9), "'epsilon' must be the same.*2 and 9"),
+    (TEXT + "test,1,2\n", "row 2 must have 4 cells"),
+    (TEXT + 'test,1,"2,3\n', "must be CSV, got in row 2"),
 ]
 
 
 @pytest.mark.parametrize(("table", "message"), CSV_ERRORS)
 def test_malformed_csv(tmp_path, table, message):
-    path = csv(tmp_path, table)
+    path = tmp_path / "own.csv"
+    path.write_text(table if isinstance(table, str) else table.to_csv(index=False))
     with pytest.raises(ValueError, match=f"{re.escape(str(path))}: .*({message})"):
         read_predictions(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("part;label\ntest;1\n", "no columns are known to be what the model says"),
-        ("part,label,logit_0,logit_1\ntest,1,2\n", "row 2 must have 4 cells"),
-        ('part,label,logit_0,logit_1\ntest,1,"2,3\n', "must be CSV, got in row 2"),
-    ],
-)
-def test_malformed_text(tmp_path, text, message):
-    (tmp_path / "own.csv").write_text(text)
-    with pytest.raises(ValueError, match=f"own.csv: .*{message}"):
-        read_predictions(tmp_path / "own.csv")
 
 
 def member(content, name="member_scores.npy", *, drop="member_scores", method=zipfile.ZIP_DEFLATED):
@@ -435,14 +411,12 @@ def test_trials_with_other_columns(tmp_path, header, message):
     [
         ("7,,0,1,0", "score_a", ""),
         ("7,high,no,1,0", "score_a", "high"),
-        ("7,inf,0,1,0", "score_a", "inf"),
         ("7,1,0,nan,0", "score_b", "nan"),
         ("7,1_0,0,1,0", "score_a", "1_0"),
         ("7,1,maybe,1,0", "abstained_a", "maybe"),
         ("7,1,0,1,", "abstained_b", ""),
         (",1,0,1,0", "x", ""),
         ("N/A,1,0,1,0", "x", "N/A"),
-        ("-nan,1,0,1,0", "x", "-nan"),
         ("1e999,1,0,1,0", "x", "1e999"),
     ],
 )

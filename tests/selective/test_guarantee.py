@@ -177,5 +177,3 @@ def test_one_point_of_each_cluster():
     # Clusters of one point are the points.
     alone = selective.guaranteed_threshold(correct, score, 0.8)
     assert found(np.arange(n), np.arange(n)) == alone
-    with pytest.raises(ValueError, match=r"^rng must"):
-        selective.guaranteed_threshold(correct, score, 0.8, clusters=names)

@@ -102,21 +102,6 @@ def test_one_output_more_is_for_abstention():
         assert score(p).tolist() == pytest.approx([-0.1, -0.6])
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: selective.log_odds([[0.5, 0.5]], logits=[[0.0, 0.0]]), "not both"),
-        (lambda: selective.log_odds(logits=[[1.0]]), "logits"),
-        (lambda: selective.margin([[1.0]]), "two classes"),
-        (lambda: selective.sctd([[1]], 0, "algorithm"), "k must"),
-        (lambda: selective.ties_broken_by([1, 2], [1]), "second"),
-    ],
-)
-def test_what_has_no_score_is_refused(call, named):
-    with pytest.raises(ValueError, match=named):
-        call()
-
-
 def test_the_methods_of_p1():
     """P1, section 3.2: which are post-processing, and the five models of ensembles."""
     several = ("DE", "SN")

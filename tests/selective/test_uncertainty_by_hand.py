@@ -147,18 +147,3 @@ def test_comparison_over_seeds(metric):
     assert found.degrees == pytest.approx(expected)
     if metric == "normalized_score":
         assert selective.compare_over_seeds(correct, score, other, second) == found
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: selective.bootstrap(*FOUR[:2], other_score=FOUR[3], seed=0), "other_correct"),
-        (lambda: selective.compare_over_seeds(*FOUR), "share one shape"),
-        (lambda: selective.compare([True], [0.3], [False], [0.2]), "correct must have"),
-        (lambda: selective.estimate(*FOUR[:2], clusters=np.zeros(150, int)), "clusters must be"),
-        (lambda: selective.mean_over_seeds([1.0]), "values must have"),
-    ],
-)
-def test_what_gives_no_interval_is_refused(call, named):
-    with pytest.raises(ValueError, match=named):
-        call()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from chapter_cells import settings_of
 from scipy import stats
 
 from lib.studies.canaries import mechanisms as system
@@ -100,3 +101,15 @@ def test_accounting_table_by_hand():
         beyond = stats.norm.cdf(mu / 2 - row[0] / mu)
         spent = beyond - math.exp(row[0]) * stats.norm.cdf(-mu / 2 - row[0] / mu)
         assert spent == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_students_are_trained_as_teachers_but_for_what_is_given():
+    given = {"pate_steps": 7, "pate_learning_rate": 0.2}
+    own = {"steps": 30, "rate": 0.1, "policy": "photo"}
+    settings = settings_of("canaries", given | {f"pate_student_{k}": own[k] for k in own}, "digits")
+    (teacher,) = {replace(each.config, seed=0) for each in system._teachers(settings)}
+    (student,) = {replace(each.student, seed=0) for each in system._students(settings)}
+    assert (teacher.steps, teacher.learning_rate, teacher.weak) == (7, 0.2, "digits")
+    assert student == replace(teacher, steps=30, learning_rate=0.1, weak="photo", strong="photo")
+    settings = settings_of("canaries", given, "digits")
+    assert {replace(each.student, seed=0) for each in system._students(settings)} == {teacher}

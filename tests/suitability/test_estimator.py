@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
@@ -119,8 +118,6 @@ def test_sets_side_by_side_are_fitted_as_each_alone(monkeypatch, signals, batch)
         alone = CorrectnessEstimator(seed=None).fit(x[i], correct[i])
         found = estimator.mean_sigmoid(x[i] - center[i], weights[i], bias[i])[0]
         np.testing.assert_allclose(found, alone.predict(x[i]), rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match="at least 5 correct and 5 wrong"):
-        estimator.fit_each(x, correct & (np.arange(7) != 4)[:, None])
 
 
 def test_newton_survives_a_bad_start():
@@ -140,21 +137,8 @@ def test_order_of_rows_matters_through_the_authors_split_alone():
     order = np.random.default_rng(0).permutation(len(x))
     moved = np.abs(estimate(x[order], correct[order]) - expected[order]).max()
     assert 1e-6 < moved < 0.03
-
-
-def test_order_of_rows_does_not_matter():
-    """Not even by classes: the rows are sorted and dealt out by the seed; nor do names' places."""
-    x, correct = sample("plain")
-    frame = pd.DataFrame(x, columns=list("cabd"))
-    expected = estimate(x, correct, seed=0)
-    for order in (np.argsort(correct), np.argsort(-x[:, 0])):
-        moved = frame.iloc[order][list("dcba")]
-        found = CorrectnessEstimator().fit(moved, correct[order]).predict(frame)
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-        # Another scale, sign and place of each column.
-        other = (x[order] * [1e-7, -1e7, 3.0, 1e-200] + [0.0, 1e9, -50.0, 0.0])[:, [2, 0, 3, 1]]
-        np.testing.assert_allclose(estimate(other, correct[order], 0), expected[order], atol=1e-6)
-    assert 1e-6 < np.abs(estimate(x, correct, seed=1) - expected).max() < 0.03
+    seeded = [estimate(x, correct, seed) for seed in (0, 1)]
+    assert 1e-6 < np.abs(seeded[1] - seeded[0]).max() < 0.03
 
 
 def test_rows_that_are_equal_may_be_given_in_any_order():
@@ -167,16 +151,3 @@ def test_rows_that_are_equal_may_be_given_in_any_order():
         order = rng.permutation(200)
         found = estimate(x[order], correct[order], seed=0)
         np.testing.assert_allclose(found, expected[order], atol=1e-9)
-
-
-def test_what_cannot_be_fitted_or_predicted():
-    x = np.arange(20.0)[:, None]
-    for right in (4, 16):
-        with pytest.raises(ValueError, match=f"got {right} and"):
-            CorrectnessEstimator().fit(x, np.arange(20) < right)
-    with pytest.raises(ValueError, match="signals must be small"):
-        CorrectnessEstimator().fit(x * 1e300, np.arange(20) < 10)
-    with pytest.raises(RuntimeError, match="fitted"):
-        CorrectnessEstimator().predict(x)
-    with pytest.raises(ValueError, match="got 1"):
-        CorrectnessEstimator().fit(*sample("plain")).predict(x)

@@ -1,7 +1,4 @@
-from itertools import cycle
-
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
@@ -15,7 +12,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lib.suitability import CorrectnessEstimator, SuitabilityFilter
 from lib.suitability.estimators import (
-    CALIBRATIONS,
     ESTIMATORS,
     SIGNAL_NAMES,
     as_table,
@@ -139,34 +135,3 @@ def test_estimators_are_reproducible_and_fit_into_the_filter(name):
 def test_arrays_have_the_twelve_signals():
     x = np.random.default_rng(7).normal(size=(20, 12))
     assert tuple(as_table("x", x).columns) == SIGNAL_NAMES
-    with pytest.raises(ValueError, match="x must have 12"):
-        as_table("x", x[:, :2])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "calibration"), [*zip(ESTIMATORS, cycle(CALIBRATIONS)), ("svm", "isotonic")]
-)
-def test_neither_the_order_of_rows_nor_of_named_columns_matters(name, calibration):
-    x, y = sample(150)
-    x = pd.DataFrame(x, columns=["b", "a", "c"])
-    test = pd.DataFrame(sample(50, seed=1)[0], columns=x.columns)
-    expected = estimates(name, calibration, (x, y), test, splits=2)
-    for order in (np.argsort(y, kind="stable"), np.argsort(x["a"].to_numpy())):
-        moved = x.iloc[order][["c", "b", "a"]], y[order]
-        found = estimates(name, calibration, moved, test[["a", "c", "b"]], splits=2)
-        np.testing.assert_allclose(found, expected, atol=1e-8)
-
-
-def test_other_columns_than_at_fit_are_refused():
-    x, y = sample(150)
-    named = pd.DataFrame(x, columns=["b", "a", "c"])
-    for fit, test in (
-        (named, named.rename(columns={"a": "z"})),
-        (named, named.drop(columns="a")),
-        (named, named[["a", "a", "b", "c"]]),
-        (named, x),
-        (x, named),
-    ):
-        with pytest.raises(ValueError, match="signals must"):
-            estimates("svm", "none", (fit, y), test)

@@ -149,26 +149,6 @@ def test_estimates_that_are_equal_but_for_rounding_show_nothing(n, m):
     assert len([note for note in found.notes if "all have the estimate 0.7" in note]) == 2
 
 
-@pytest.mark.parametrize("test", ["fitted", "paper"])
-def test_neither_order_nor_scale_of_signals_matters(test):
-    """Names of columns in any order, rows in any order, other units and origins: one answer."""
-    expected = decide(margin=0.05, test=test)
-    rng = np.random.default_rng(1)
-    factor = pd.Series(10.0 ** rng.uniform(-7, 7, 12), index=X.columns)
-    factor["energy"], factor["loss"] = 1e-200, -1e150
-    shift = pd.Series(rng.normal(size=12), index=X.columns) * factor
-    rows = np.argsort(CORRECT[:200], kind="stable")
-    for other in (X, factor * X + shift, 1e-7 * X):
-        fit = other[:200].iloc[rows][rng.permutation(X.columns)]
-        own = SuitabilityFilter(0.05, test=test).fit(fit, CORRECT[:200][rows])
-        found = own.decide(
-            other[200:300][::-1][rng.permutation(X.columns)],
-            other[300:].sample(frac=1, random_state=0)[rng.permutation(X.columns)],
-        )
-        assert found.statistic == pytest.approx(expected.statistic, rel=1e-6)
-        assert found.suitable == expected.suitable
-
-
 def test_level_of_significance_is_inclusive_and_shown():
     p = decide().p_value
     for alpha, word in ((p, "SUITABLE"), (np.nextafter(p, 0), "INCONCLUSIVE")):
@@ -238,43 +218,6 @@ def test_a_decision_in_words():
         "estimated accuracy on test data: 0.912\n"
         "estimated accuracy on user data: 0.900"
     )
-
-
-def test_names_are_matched_and_what_has_none_is_not():
-    x = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
-    y = np.arange(60) % 3 > 0
-    by_name, by_place = SuitabilityFilter().fit(x, y), SuitabilityFilter().fit(x.to_numpy(), y)
-    expected = by_name.estimate(x).tolist()
-    assert by_place.estimate(x.to_numpy()).tolist() == expected
-    assert by_name.estimate(x[["c", "a", "b"]]).tolist() == expected
-    for own, other in (
-        (by_name, x.to_numpy()),
-        (by_name, x.rename(columns={"a": "z"})),
-        (by_name, x[["a", "b", "c", "c"]]),
-        (by_place, x),
-        (by_place, x.assign(d=0.0).to_numpy()),
-    ):
-        with pytest.raises(ValueError, match="user_signals must"):
-            own.decide(x if own is by_name else x.to_numpy(), other)
-    for pair, name in (((x[:1], x), "test_signals"), ((x, x[:1]), "user_signals")):
-        with pytest.raises(ValueError, match=f"{name} must"):
-            by_name.decide(*pair)
-    with pytest.raises(RuntimeError, match="fitted"):
-        SuitabilityFilter().estimate(x)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"estimator": CorrectnessEstimator()},
-        {"estimator": DummyClassifier},
-        {"test": "welch"},
-        {"test": "fitted", "estimator": DummyClassifier()},
-    ],
-)
-def test_bad_options(options):
-    with pytest.raises(ValueError, match=r"(estimator|test) must"):
-        SuitabilityFilter(**options)
 
 
 def test_few_rows_are_noted_and_from_there_on_the_level_holds():

@@ -91,10 +91,6 @@ def test_no_variance_is_certainty_and_rounding_is_none():
         same = np.full(n, value)
         given = {"mean_test": same.mean(), "variance_test": same.var(ddof=1), "variance_user": 0}
         assert moments(**given, n_test=n, mean_user=value, margin=0)[1] == 0.5
-        with pytest.raises(ValueError, match="test must vary"):
-            non_inferiority_test(same, [0.1, 0.2])
-    with pytest.raises(ValueError, match="user must vary"):
-        non_inferiority_test([0.1, 0.2], [0.3] * 4)
 
 
 def test_variance_on_one_side_only():
@@ -242,18 +238,3 @@ def test_level_where_only_many_test_rows_show_the_rare_value():
         user = draw(50, 0.01 + margin / 0.9795)
         rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
     assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n_test": [5, 1]},
-        {"variance_user": [0.2, -0.1]},
-        {"mean_test": [0.5, math.inf]},
-        {"margin": "a"},
-        {"mean_test": [0.1] * 3, "mean_user": [0.1] * 2},
-    ],
-)
-def test_one_entry_of_the_moments_that_is_not_allowed(change):
-    with pytest.raises(ValueError, match=f"({next(iter(change))}|arguments) must"):
-        moments(**change)

@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import special, stats
 from sklearn.linear_model import LogisticRegression
@@ -86,24 +85,6 @@ def test_estimates_without_doubt_show_nothing():
     assert fitted.decide(y, np.full((50, 3), -1e5)).p_value == 1
 
 
-def test_refined_matches_names_and_knows_no_scale():
-    """Of 200 with other columns 79 were SUITABLE, at an accuracy of .41 instead of .69."""
-    wrong = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        x = pd.DataFrame(rng.normal(size=(600, 3)), columns=list("abc"))
-        correct = rng.random(600) < special.expit(1 + 1.5 * x["a"])
-        user = pd.DataFrame(rng.normal(size=(200, 3)) - [1.0, 0, 0], columns=list("abc"))
-        own = RefinedFilter(0.05).fit(x[:400], correct[:400])
-        expected = own.decide(correct[200:400], user)
-        assert own.decide(correct[200:400], user[["c", "b", "a"]]) == expected
-        scaled = RefinedFilter(0.05).fit(1e-7 * x[:400] + 1, correct[:400])
-        found = scaled.decide(correct[200:400], 1e-7 * user + 1)
-        assert found.statistic == pytest.approx(expected.statistic, rel=1e-6)
-        wrong += expected.suitable
-    assert wrong == 0
-
-
 def test_constant_signals_and_one_row():
     x, y = draw(50, np.random.default_rng(7))
     wide = np.column_stack([x, np.full(50, 3.0)])
@@ -111,19 +92,3 @@ def test_constant_signals_and_one_row():
     assert (estimate, error) == pytest.approx(RefinedFilter().fit(x, y).estimate(x[:1]), rel=1e-8)
     assert 0 < estimate < 1
     assert error > 0.2  # one label is a coin
-
-
-def test_what_cannot_be_fitted_or_decided():
-    x, y = draw(50, np.random.default_rng(7))
-    fitted = RefinedFilter().fit(x, y)
-    for call, name in (
-        (lambda: RefinedFilter().fit(x, np.ones(50)), "correct"),
-        (lambda: RefinedFilter().fit(1e300 * x, y), "signals"),
-        (lambda: fitted.decide(y, x[:, :2]), "user_signals"),
-        (lambda: fitted.decide([], x), "test_correct"),
-    ):
-        with pytest.raises(ValueError, match=f"{name} must"):
-            call()
-    for call in (lambda: RefinedFilter().decide([True], x), lambda: RefinedFilter().estimate(x)):
-        with pytest.raises(RuntimeError, match="fitted"):
-            call()

@@ -185,22 +185,6 @@ def test_decide_at_the_level_itself():
     assert not design.decide([np.nextafter(design.levels[0], 1)]).rejected
     with pytest.raises(ValueError, match="read-only"):
         design.levels[0] = 1.0
-    for wrong in ([], [0.5] * 3, [0.0, 0.5]):  # beyond the looks, and beyond a decision
-        with pytest.raises(ValueError, match="p_values must"):
-            design.decide(wrong)
-
-
-@pytest.mark.parametrize("information", [[0.5, 0.9], [0.0, 1], [1, 1]])
-def test_information_must_rise_to_one(information):
-    with pytest.raises(ValueError, match="information must rise"):
-        SequentialDesign(2, information=information)
-
-
-def test_levels_are_below_a_half_for_each_side():
-    for alpha, sides in ((0.5, 1), (1.0, 2)):
-        with pytest.raises(ValueError, match="alpha must"):
-            SequentialDesign(2, alpha, sides=sides)
-    assert SequentialDesign(2, 0.9, sides=2).alpha == 0.9
 
 
 # The e-process.

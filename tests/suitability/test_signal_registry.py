@@ -82,52 +82,38 @@ def test_replace():
             register_signal("energy", replace=replace)(lambda z: z[:, 1])
 
 
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        (None, lambda z: z[:, 0]),  # a lambda's name is none
-        ("x", 3),
-        ("x", int),
-        ("x", lambda: 0),
-        ("x", lambda logits, *more: logits[:, 0]),
-        ("x", lambda logits, **more: logits[:, 0]),
-        ("x", lambda *, logits: logits[:, 0]),
-        ("x", lambda logits, extra: logits[:, 0]),
-        ("x", lambda z, logits: z[:, 0]),
-    ],
-)
-def test_bad_registrations(name, function):
-    with pytest.raises(ValueError, match="must"):
-        register_signal(name)(function)
+def test_what_is_no_signal():
+    calls = (lambda z, *more: z[:, 0], lambda z, **more: z[:, 0], lambda *, logits: logits[:, 0])
+    for function in (
+        3,
+        int,
+        lambda: 0,
+        *calls,
+        lambda z, extra: z[:, 0],
+        lambda z, logits: z[:, 0],
+    ):
+        with pytest.raises(ValueError, match=r"(x|register_signal) must"):
+            register_signal("x")(function)
+    with pytest.raises(ValueError, match="name must"):
+        register_signal(lambda z: z[:, 0])  # a lambda's name is none
     assert not registry._REGISTERED
 
 
-@pytest.mark.parametrize(
-    ("extra", "inputs", "match"),
-    [
-        (["other"], {}, "extra"),
-        (["energy"], {}, "extra"),
-        ([["plain"]], {}, "extra"),
-        ("plain", {}, "extra"),
-        (None, {}, "extra"),
-        (["plain", "plain"], {}, "extra"),
-        (["scaled"], {}, "scaled must be given scale"),
-        (["plain"], {"scale": 1.0}, "inputs"),
-        (["scaled"], {"scale": 1.0, "sale": 2.0}, "'sale'"),
-    ],
-)
-def test_bad_extras(extra, inputs, match):
+def test_what_signals_must_be_given_and_give_back():
     register_signal("scaled")(lambda logits, scale: logits[:, 0] * scale)
     register_signal("plain")(lambda z: z[:, 0])
-    with pytest.raises(ValueError, match=match):
-        signals(logits_of(), extra, **inputs)
-
-
-VALUES = [None, "abc", 3.0, [1.0], [[1.0], [1.0, 2.0]], ["1", "2"], [1.0, None], [1.0, np.nan]]
-
-
-@pytest.mark.parametrize("values", [*VALUES, [1j, 0.0], [[1.0], [2.0]], [np.inf, 1.0]])
-def test_bad_values(values):
-    register_signal("bad")(lambda z: values)
-    with pytest.raises(ValueError, match="bad must"):
-        signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])
+    for extra in (["other"], ["energy"], [["plain"]], "plain", None, ["plain", "plain"]):
+        with pytest.raises(ValueError, match="extra must"):
+            signals(logits_of(), extra)
+    for extra, inputs, said in (
+        (["scaled"], {}, "scaled must be given scale"),
+        (["plain"], {"scale": 1.0}, "inputs must"),
+        (["scaled"], {"scale": 1.0, "sale": 2.0}, "inputs must .* 'sale'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            signals(logits_of(), extra, **inputs)
+    shapes = None, "abc", 3.0, [1.0], [[1.0], [1.0, 2.0]], [[1.0], [2.0]]
+    for values in (*shapes, ["1", "2"], [1j, 0.0], [1.0, None], [1.0, np.nan], [np.inf, 1.0]):
+        register_signal("bad", replace=True)(lambda z, values=values: values)
+        with pytest.raises(ValueError, match="bad must"):
+            signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])

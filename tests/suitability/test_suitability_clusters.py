@@ -181,21 +181,6 @@ def test_repeated_rows_are_named():
         assert found.notes == ()
 
 
-@pytest.mark.parametrize(
-    "clusters", [[0] * 80, [0, 1], [None, *"ab" * 39, "a"], [np.nan, *range(79)]]
-)
-def test_bad_clusters(clusters):
-    x, y, _ = draw(np.random.default_rng(4), 80, 1)
-    for own in (SuitabilityFilter(), RefinedFilter()):
-        with pytest.raises(ValueError, match=r"^clusters must"):
-            own.fit(x, y, clusters)
-    for name in ("test_clusters", "user_clusters"):
-        with pytest.raises(ValueError, match=f"^{name} must"):
-            SuitabilityFilter().fit(x, y).decide(x, x, **{name: clusters})
-    with pytest.raises(ValueError, match="clusters must be None"):
-        SuitabilityFilter(test="paper").fit(x, y, np.arange(80))
-
-
 @pytest.mark.slow
 def test_few_errors_do_not_make_the_refined_filter_sure():
     """Five errors in a thousand rows: at the estimated coefficients .1 instead of .05."""

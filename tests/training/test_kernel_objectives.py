@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from lib.training import (
     CrossEntropy,
@@ -21,11 +20,9 @@ from lib.training import (
     TrainingConfig,
     TrainingData,
     engine_for,
-    many,
     train,
     train_many,
 )
-from lib.training.randomness import Streams
 
 LINEAR = ModelSpec("linear", inputs=(64,), classes=10)
 MLP = ModelSpec("mlp", inputs=(64,), classes=10, hidden=(24,))
@@ -105,23 +102,6 @@ def test_dropout_by_the_kernel(digits, name, epsilon):
         )
         (other,) = train_many([config(model, objective, epsilon=epsilon)], data, points)
         assert np.abs(dropped.parameters - other.parameters).max() > 1e-2
-
-
-@pytest.mark.parametrize("layers", [(32,), (64,), (17, 9)])
-@pytest.mark.parametrize("dropout", [0.1, 0.5])
-def test_masks_are_those_of_pytorch(layers, dropout):
-    """Bit for bit, whatever the sizes of samples; the global generator is not touched."""
-    starts = np.array([0, 250, 250, 251, 338])
-    state = torch.get_rng_state()
-    masks = many._masks(Streams(3), 5, starts, layers, dropout)
-    assert torch.equal(torch.get_rng_state(), state)
-    layer = nn.Dropout(dropout)
-    with torch.random.fork_rng(devices=[]):
-        for k in range(4):
-            torch.manual_seed(Streams(3).step(5 + k))
-            expected = [layer(torch.ones(starts[k + 1] - starts[k], units)) for units in layers]
-            assert np.array_equal(masks[starts[k] : starts[k + 1]], torch.cat(expected, 1).numpy())
-    assert abs((masks > 0).mean() - (1 - dropout)) < 6 * math.sqrt(0.25 / masks.size)
 
 
 @pytest.mark.parametrize("epsilon", [3.0, math.inf])

@@ -153,25 +153,3 @@ def test_students_learn_from_answers_alone(monkeypatch):
     assert (published[:, 1] <= published[:, 2]).all()
     assert (outcome.arrays["data_dependent"] <= unseen).all()
     assert (unseen <= outcome.arrays["data_independent"]).all()
-
-
-@pytest.mark.parametrize(
-    ("config", "mechanism", "others", "name"),
-    [
-        (TrainingConfig(LINEAR, epsilon=1.0), LaplaceLabels(1.0), {}, "config"),
-        (CONFIG, LaplaceLabels(1.0), {"reading": "labels"}, "reading"),
-        (CONFIG, LaplaceLabels(1.0), {"stages": 2}, "stages"),
-    ],
-)
-def test_settings_that_do_not_go_together(config, mechanism, others, name):
-    with pytest.raises(ValueError, match=name):
-        LabelTrainings(config, DATA, mechanism, (Wrong(),), **others)
-
-
-@pytest.mark.parametrize(
-    ("label_noise", "queries", "name"), [(None, 10, "label_noise"), (Wrong(), 201, "queries")]
-)
-def test_students_that_cannot_be(label_noise, queries, name):
-    teachers = Teachers(TEACHER, IMAGES, 5, label_noise=label_noise)
-    with pytest.raises(ValueError, match=name):
-        PateStudents(teachers, ((1.0, 1.0, 3.0, 5),), TEACHER, queries)

@@ -75,9 +75,6 @@ def test_texts_as_tokens_or_hashed_words(sst2):
     assert data.validation.shape == (0, 4096)
     good = np.abs(hashed_words(["good"])[0]).argmax()
     assert np.array_equal(data.labels == 1, data.evaluation[:, good] != 0)
-    for name, features in (("sst2", "pixels"), ("digits", "tokens"), ("digits", "words")):
-        with pytest.raises(ValueError, match="features"):
-            DataSpec(name, features)
 
 
 @needs_transformers

@@ -59,7 +59,7 @@ class MechanismSettings:
     response: tuple[float, ...]
     # sigma1, sigma2, threshold and number of answers at each level
     pate: tuple[tuple[float, float, float, int], ...]
-    fixmatch: FixMatch  # Of PATE's teachers and students
+    fixmatch: FixMatch  # Of PATE's teachers
     n_teachers: int  # Teachers of each ensemble
     queries: int  # Images that the teachers are asked about
     canaries: int  # Per training
@@ -68,7 +68,7 @@ class MechanismSettings:
     delta: float  # Of AGIBI's and PATE's guarantees
     groups: int  # Training runs that share the canaries of ALIBI's first one
     seed: int  # Of everything
-    student_steps: int = 0  # Of PATE's students; 0: as many as of its teachers
+    student: FixMatch | None = None  # Of PATE's students; None: as its teachers
 
     def __post_init__(self):
         if self.groups > self.canaries:
@@ -235,6 +235,17 @@ def fixmatch_for(dataset: str, model: ModelSpec, **options: Any) -> FixMatch:
     return FixMatch(model, weak=policy, strong=policy, **options)
 
 
+def student_for(teacher: FixMatch, *, steps: int, learning_rate: float, policy: str) -> FixMatch:
+    """A student's training: its teachers', but for what is given; 0 or "same" is as theirs."""
+    return replace(
+        teacher,
+        steps=steps or teacher.steps,
+        learning_rate=learning_rate or teacher.learning_rate,
+        weak=teacher.weak if policy == "same" else policy,
+        strong=teacher.strong if policy == "same" else policy,
+    )
+
+
 def by_level(
     training: TrainingConfig,
     levels: int,
@@ -354,12 +365,12 @@ def _teachers(settings: MechanismSettings) -> list[Teachers]:
 
 
 def _students(settings: MechanismSettings) -> list[PateStudents]:
-    steps = settings.student_steps or settings.fixmatch.steps
+    student = settings.student or settings.fixmatch
     return [
         PateStudents(
             each,
             settings.pate,
-            replace(settings.fixmatch, seed=each.config.seed + 500_000, steps=steps),
+            replace(student, seed=each.config.seed + 500_000),
             settings.queries,
             settings.delta,
             seed=_seed(settings.seed, 902, i),
