@@ -219,7 +219,7 @@ def plot_panel(trained: Experiments) -> Figure:
 
 
 def order_headline(tables: Iterable[pd.DataFrame]) -> str:
-    """At how many steps to a smaller budget a score rises, as a fraction of a random order's, in words."""
+    """At how many steps to a smaller budget a score rises, over a random order's, in words."""
     descending = (table.sort_values("epsilon", ascending=False) for table in tables)
     lines = [rows["relative"] for table in descending for _, rows in table.groupby("method")]
     steps = np.concatenate([np.diff(line) for line in lines])
