@@ -49,7 +49,7 @@ def test_methods_are_the_main_data_out_of_distribution_by_one_test():
     columns = ["dataset", "kind", "filter", "seed", "accuracy", "roc_auc"]
     tables["stronger"] = pd.DataFrame(filters, columns=columns)
     table = methods_table(Run(tables, {"shuffles_median": 0.97}, {}))
-    assert list(table.index[[0, -1]]) == ["average confidence", "filter, all labels"]
+    assert list(table.index[[0, -1]]) == ["average confidence", "filter with test labels"]
     assert table.loc["the paper's filter", "accuracy"] == pytest.approx(0.86)
     assert table["roc_auc"].tolist() == [0.7, 0.9, 0.9, 0.95, 0.97]
 
