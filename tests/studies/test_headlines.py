@@ -264,10 +264,7 @@ def test_a_title_says_what_its_data_show(headline, given, words):
     ("found", "words"),
     [
         ((1.0, 2.0), "Attacks on {} fall short of what is proven; on labels that cannot be told"),
-        (
-            (2.0, 2.0),
-            "Attacks on {} find 78%, where 76% may be: these trials cannot tell that from the proof",
-        ),
+        ((2.0, 2.0), "Attacks on {} find 78%, where 76% may be: these trials cannot tell that ..."),
         ((0.5, 1.0), "On {} and labels attacks fall short of what is proven"),
     ],
 )
@@ -281,4 +278,5 @@ def test_where_attacks_reach_the_proof(found, words):
         counts = {a: roc_counts(each, members) for a, each in scores.items()}
         channels.append(Channel(name, 2.0, 1e-5, proven, counts))
     said = " ".join(reached_headline(channels, 0.1).split())
-    assert said == words.format("the hard case")
+    start, dots, _ = words.format("the hard case").partition(" ...")
+    assert said.startswith(start) and (dots or said == start)
