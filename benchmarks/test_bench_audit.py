@@ -22,7 +22,7 @@ DELTA, LEVEL = 0.05, 0.9
 PEER = "privacy-estimates"
 # The peer stops its root search at 1e-2 in epsilon, its quadrature at 5e-3 in probability.
 ROOT, MASS = 1e-2, 5e-3
-WITHIN = "ends of the interval, within the peer's own tolerances (1e-2, and 5e-3 in probability)"
+WITHIN = "ends of the interval, within the other's own tolerances (1e-2, and 5e-3 in probability)"
 
 
 def results_of(c):
@@ -121,7 +121,7 @@ def test_sweep(benchmark, trials):
         benchmark,
         trials,
         peer=quietly(lambda: max(bound_of_peer(row) for row in table)),
-        agreements=[("largest lower bound, within the peer's own tolerances", agree)],
+        agreements=[("largest lower bound, within the other's own tolerances", agree)],
         rounds=1,  # a minute for the peer
     )
 
@@ -147,8 +147,8 @@ def test_sweep_by_one_threshold_a_round(benchmark, trials):
         benchmark,
         trials,
         peer=quietly(one),
-        agreements=[("lower bound at that threshold, within the peer's own tolerances", agree)],
+        agreements=[("lower bound at that threshold, within the other's own tolerances", agree)],
         peer_scale=lambda: float(len(table)),
-        remark=f"the peer's time is that of one threshold a round, drawn at random, times"
+        remark=f"the other's time is that of one threshold a round, drawn at random, times"
         f" {len(table):,}",
     )

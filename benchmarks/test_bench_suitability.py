@@ -154,7 +154,7 @@ def test_the_whole_grid(benchmark):
         warm_ours=False,
         peer_scale=lambda: counted[turn[0] % len(studies)] / 8,
         remark=(
-            f"{len(studies)} classifiers, one a round; the peer's time is that of 8 tests a round,"
+            f"{len(studies)} classifiers, one a round; the other's time is that of 8 tests a round,"
             " drawn at random, times the classifier's number of tests over 8"
             + ("" if here else "; the paper's signals are not here, so these are of the digits")
         ),

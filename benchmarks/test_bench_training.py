@@ -24,7 +24,7 @@ from lib.training.randomness import Streams
 BATCH, CLASSES, NOISE, DELTA = 128, 10, 1.0, 1e-3
 SPECS = {
     "linear": ModelSpec("linear", inputs=(64,), classes=CLASSES),
-    "perceptron": ModelSpec("mlp", inputs=(64,), classes=CLASSES, hidden=(32,)),
+    "MLP": ModelSpec("mlp", inputs=(64,), classes=CLASSES, hidden=(32,)),
     "small CNN": ModelSpec("small_cnn", inputs=(1, 28, 28), classes=CLASSES),
 }
 MODES = ("hooks", "functorch", "ew", "ghost")
@@ -177,7 +177,7 @@ def run(benchmark, name, source, models, steps, accuracy=True):
 
 @pytest.mark.parametrize("models", sizes(2, 4, 12, 36))
 def test_perceptrons(benchmark, digits, models):
-    run(benchmark, "perceptron", digits, models, 60 if models > 2 else 20)
+    run(benchmark, "MLP", digits, models, 60 if models > 2 else 20)
 
 
 @pytest.mark.bench

@@ -209,7 +209,6 @@ def test_the_first_page_is_there_within_a_second():
     """From a local server, with an empty cache; the best of five, as others use the machine."""
     sys.path.insert(0, str(ROOT / "tests" / "book"))
     from playwright.sync_api import sync_playwright
-    from site_checks import load_times
     from site_tools import CHROMIUM, HTML, LAUNCH, build_site, serve
 
     if CHROMIUM is None:
@@ -217,9 +216,16 @@ def test_the_first_page_is_there_within_a_second():
     build_site()
     with serve(HTML) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        times = load_times(browser, f"{address}/index.html")
+        painted = []
+        for _ in range(5):  # a context of its own has an empty cache
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.goto(f"{address}/index.html", wait_until="load")
+            entries = "performance.getEntriesByName('first-contentful-paint')"
+            page.wait_for_function(f"() => {entries}.length > 0")
+            painted.append(page.evaluate(f"() => {entries}[0].startTime"))
+            page.context.close()
         browser.close()
-    assert min(each["painted"] for each in times) < 1000
+    assert min(painted) < 1000
 
 
 def warm_up(_):

@@ -1,22 +1,21 @@
 # %% [markdown]
 # # The Bayesian DP audit: how private is it really?
 #
-# An {term}`audit` attacks many models, trained with or without a certain record. How far can one
-# rely on the lower bound on the privacy loss $\epsilon$ that it gives?
+# An {term}`audit` attacks many models, trained with or without a certain record: how far can one
+# rely on its lower bound on the privacy loss $\epsilon$?
 #
-# **Answer.** Not at all, if it is the largest over many thresholds: that is partly luck. At a small
-# positive $\epsilon$ the largest Bayesian bound exceeds the truth in
-# {value}`audit.best_bayesian_03:.0%` of the audits.
-#
-# **Do this.** Choose the threshold on other training runs
-# ({py:obj}`lib.audit.held_out_lower_bound`), or pay for the choice
-# ({py:obj}`lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound.
-# [The steps](#what-to-do).
+# **Answer.** Not at all if it is the largest over many thresholds, which is partly luck: the
+# largest Bayesian bound is above the truth in up to {value}`audit.best_bayesian:.0%` of the audits.
 #
 # ```{result} selection
 # ```
 #
 # Dots well to the right of the dotted line err too often.
+#
+# **Do this.** Choose the threshold on other training runs
+# ({py:obj}`~lib.audit.held_out_lower_bound`), or pay for the choice
+# ({py:obj}`~lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound
+# ([steps](#what-to-do)).
 #
 # ## What holds, and what does not
 #
@@ -180,7 +179,7 @@ chapter.figure(
     caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
 )
 
-# %% tags=["lesson"]
+# %%
 perfect = audit.AttackCounts(tp=1000, fp=0, tn=1000, fn=0)
 for claim, method, side in (
     ("P3-S3-perfect-cp-two-sided", "clopper-pearson", "two-sided"),
@@ -228,7 +227,7 @@ chapter.figure(
     "joint",
     alt="Contours of a bivariate density, a rectangle around it, and pairs of straight lines.",
     caption=(
-        "Figure 3 of P3: the posterior of both rates (grey), the Jeffreys rectangle, and the "
+        "Figure 3 of P3: the posterior of both rates (gray), the Jeffreys rectangle, and the "
         "regions that enclose it (dash-dotted); solid: those of the Bayesian interval."
     ),
     aside="The posterior, the rectangle, and the regions that enclose it (Figure 3 of P3)",
@@ -311,7 +310,7 @@ chapter.figure(
     figures.plot_convergence(growing, 0.01, 0.95),
     "convergence",
     alt="Four unit squares with shaded bands on both sides of the diagonal, narrower each time.",
-    caption="Figure 7 of P3: the joint posterior (grey) and the band of the 95% interval.",
+    caption="Figure 7 of P3: the joint posterior (gray) and the band of the 95% interval.",
     aside="How the band of the interval shrinks with more trials (Figure 7 of P3)",
 )
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
@@ -319,7 +318,7 @@ chapter.check("P3-F7-low", low)
 chapter.check("P3-F7-high", high)
 chapter.not_run(
     [claim for panel in "bcd" for claim in chapter.claims(f"P3-F7-{panel}")],
-    "P3 does not print the counts of this panel",
+    "P3 does not print the counts of this plot",
 )
 chapter.values(first_trials_low=low, first_trials_high=high)
 
@@ -335,7 +334,7 @@ chapter.figure(
     figures.plot_widths(curves, 0.15, float(audit.epsilon_point(0.4, 0.4, delta))),
     "widths",
     alt="Three pairs of curves that approach each other; the Bayesian pair is the narrowest.",
-    caption="Figure 4 of P3: interval ends by number of trials; grey: within 0.15 of the truth.",
+    caption="Figure 4 of P3: interval ends by number of trials; gray: within 0.15 of the truth.",
 )
 chapter.check("P3-F4-clopper-pearson", needed["clopper-pearson"])
 chapter.check("P3-F4-jeffreys", 1 - needed["jeffreys"] / needed["clopper-pearson"])

@@ -4,23 +4,20 @@
 # An {term}`audit` of trained models shows far less than the {term}`accountant` proves: is all well,
 # or is the audit blind?
 #
-# **Answer.** From outside it is mostly blind. Even many finished models betray a wrong claim only
-# where the true $\epsilon$ is about {value}`audit_trainings.final_held:.0f` times the claimed one.
-# An attack that sees every step needs {value}`audit_trainings.seen_held:.1f` times. To find nothing
-# proves nothing.
-#
-# **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`;
-# [Planted faults](planted_faults.py) says what none can find). Say by how much a claim may be wrong
-# unnoticed. Put a planted mistake through your audit first ([how](#audits-whose-answer-is-known)).
+# **Answer.** From outside it is blind: audits of finished models find
+# {value}`planted_faults.outside_found` of the planted faults that audits inside one run find.
 #
 # ```{picture} planted_faults.planted
 # ```
 #
-# How often, in percent, each audit finds a fault planted into a training run; the first row has
-# none, and in the last the fault is the audit's. *Outside*:
-# {value}`planted_faults.models:,` models, or one. The others look inside one run,
-# at {value}`planted_faults.canaries:,` gradient canaries, on ever more hypotheses. With a star an
-# audit cannot show the claimed {value}`planted_faults.claim:g`, whatever is wrong.
+# How often, in percent, each audit finds a fault planted into a training run. The first row has
+# none, and in the last the fault is the audit's. With a star an audit cannot show the claimed
+# {value}`planted_faults.claim:g`, whatever is wrong.
+#
+# **Do this.** Audit from inside one run ({doc}`lib.audit.white_box </reference/white_box>`). Say by
+# how much a claim may be wrong unnoticed. Put a planted mistake through your audit first
+# ([how](#audits-whose-answer-is-known)); [Planted faults](planted_faults.py) says what none can
+# find.
 #
 # ## What holds, and what does not
 #
@@ -52,10 +49,12 @@
 # - *Holds.* Gross mistakes are found: {value}`audit_trainings.faults_caught` of
 #   {value}`audit_trainings.faults` planted ones. Of the correct training runs
 #   {value}`audit_trainings.correct_caught` are accused.
-# - *Caution.* "Nothing found" is no "nothing wrong". With the factors of the answer a claim of
-#   $\epsilon = $ {value}`audit_trainings.claim:g` is refuted in {value}`audit_trainings.power:.0%`
-#   of the audits. It takes {value}`audit_trainings.most_models:,` models, the threshold from half
-#   of them. With the union over all thresholds the second factor is
+# - *Caution.* "Nothing found" is no "nothing wrong". From finished models a claim of
+#   $\epsilon = $ {value}`audit_trainings.claim:g` is refuted only where the truth is about
+#   {value}`audit_trainings.final_held:.0f` times as large. An attack that sees every step needs
+#   {value}`audit_trainings.seen_held:.1f` times. That is in {value}`audit_trainings.power:.0%` of
+#   the audits, from {value}`audit_trainings.most_models:,` models, the threshold from half of them.
+#   With the union over all thresholds the second factor is
 #   {value}`audit_trainings.seen_union:.1f`.
 # - *Caution.* P3's swept intervals contain what the sweep alone yields: attacks that guess at
 #   random get a lower bound of {value}`audit_trainings.null_median:.2f` in the median.

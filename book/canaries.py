@@ -4,13 +4,9 @@
 # If only the labels are private ({term}`label DP`), what do examples mislabeled on purpose,
 # {term}`canaries <canary>`, say about the promised privacy of a model trained on them?
 #
-# **Answer.** Less than [paper P5's](papers.md) intervals {cite}`malek2021antipodes` say: with a
-# hundred classes and little $\epsilon$ to find, the lower bound is above the truth in
+# **Answer.** Less than [paper P5's](papers.md) intervals {cite}`malek2021antipodes` say: with many
+# classes and little $\epsilon$ to find, the lower bound is above the truth in
 # {value}`canaries.paper_exceeds:.0%` of the audits.
-#
-# **Do this.** Guess each canary's label outright and count, which needs no independence
-# ({py:obj}`lib.audit.top_label_bound`). Compare with plain randomized response before you train
-# anything cleverer ({term}`ALIBI`, {term}`PATE`). [More](#what-to-do).
 #
 # ```{result} coverage
 # ```
@@ -18,6 +14,10 @@
 # Audited is {term}`randomized response`, whose $\epsilon$ is known. The two label bounds err about
 # as often as allowed, or less. *Corrected* is P5's formula [without three
 # faults](#are-the-intervals-right).
+#
+# **Do this.** Guess each canary's label outright and count, which needs no independence
+# ({py:obj}`~lib.audit.top_label_bound`). Compare with plain randomized response before you train
+# anything cleverer ({term}`ALIBI`, {term}`PATE`). [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

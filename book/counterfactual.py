@@ -1,24 +1,21 @@
 # %% [markdown]
 # # Counterfactual abstainers: how good would it be if it had to answer?
 #
-# Two services, A and B, may abstain in a free trial, but their paid versions must always answer.
-# Which one should you buy, if you see only the scores of the answers that they chose to give?
+# Two services may abstain in a free trial but must always answer once you pay: which one should you
+# buy, if you see only the scores of the answers that they chose to give?
 #
-# **Answer.** Treat abstentions as missing data. In one simulated trial this finds a lead of
-# {value}`counterfactual.trial_value:.3f`, with the truth in its interval; the scores seen show much
-# less. It needs flexible learners. Even then the interval misses the difference in the population
-# too often.
-#
-# **Do this.** Ask each service how likely it was to answer, input by input. Call
-# {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
-# diagnostics before its interval. Decide with the margin that matters to you.
+# **Answer.** Treat abstentions as missing data: in one simulated trial this finds a lead of
+# {value}`counterfactual.trial_value:.3f`, where the scores seen show much less.
 #
 # ```{result} miscoverage
 # ```
 #
-# The scores seen show much less than A's true lead (line). With linear learners no method finds
-# it. With flexible ones the {term}`doubly robust` estimate does, but more than the allowed 5% of
-# its intervals miss the truth.
+# With linear learners no method finds A's true lead (line). With flexible ones the {term}`doubly
+# robust` estimate does, but more than the allowed 5% of its intervals miss the truth.
+#
+# **Do this.** Ask each service how likely it was to answer, input by input. Call
+# {py:obj}`~lib.counterfactual.counterfactual_difference` with flexible learners, and read its
+# diagnostics before its interval. Decide with the margin that matters to you.
 #
 # ## What holds, and what does not
 #
@@ -298,7 +295,7 @@ else:
 # The public code's settings differ from ours in details: halves need not be equal, and
 # scikit-learn's learners keep their defaults. In this build its linear models give:
 
-# %% tags=["lesson"]
+# %%
 from lib.studies.counterfactual.public_code import ipw_misses
 
 missed = ipw_misses(linear_repetitions, points, seed=seed)
@@ -610,10 +607,9 @@ import numpy as np
 
 from lib.counterfactual import counterfactual_score, selective_score
 
-rng = np.random.default_rng(0)
-x = rng.random((4000, 1))  # how easy an input is, and how often its answer is right
-right, abstained = rng.random(4000) < x[:, 0], rng.random(4000) < 0.9 - 0.8 * x[:, 0]
-found = counterfactual_score(x, right, abstained, learner="linear", rng=1)
+x, luck, chance = np.random.default_rng(0).random((3, 4000))  # x: how easy an input is
+right, abstained = luck < x, chance < 0.9 - 0.8 * x
+found = counterfactual_score(x[:, None], right, abstained, learner="linear", rng=1)
 print(f"answers {selective_score(right, abstained).value:.2f}, all {found.value:.2f}")
 
 # %% [markdown]

@@ -1,26 +1,23 @@
 # %% [markdown]
 # # How far a counterfactual score can be trusted
 #
-# [The previous page](counterfactual.py) scored two services as if they had always answered. How
-# wrong can its interval be, and what would reveal it?
+# How wrong can the interval of a [counterfactual score](counterfactual.py) be, and what would
+# reveal it?
 #
-# **Answer.** It can be wrong without a sign: once all test data have leaked,
+# **Answer.** Wrong without a sign: once all test data have leaked,
 # {value}`counterfactual_limits.leak_missed:.0%` of the intervals miss, and the {term}`overlap`
-# looks as good as before. On real digits the weak point is fitting the
-# {term}`propensities <propensity>`. If the services report them, the intervals for two classifiers
-# hardly ever miss.
-#
-# **Do this.** Ask for the propensities, and evaluate on data that nobody could train on. Say how
-# much contamination a decision can tolerate ({py:obj}`~lib.counterfactual.contamination_bounds`).
-# [More](#what-to-do).
+# looks as good as before.
 #
 # ```{result} misses
 # ```
 #
 # Rows are ways to go wrong, beside two right ones (*by a sequence*, *nothing leaked*). Those on
 # digits follow [paper P4's](papers.md) three scenarios. Reported propensities (diamonds) help in
-# three rows. They help neither against leaked test data nor where a threshold decides what is
-# answered.
+# three rows, but neither against leaked test data nor where a threshold decides what is answered.
+#
+# **Do this.** Ask for the {term}`propensities <propensity>`, and evaluate on data that nobody could
+# train on. Say how much contamination a decision can tolerate
+# ({py:obj}`~lib.counterfactual.contamination_bounds`). [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

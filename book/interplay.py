@@ -1,28 +1,22 @@
 # %% [markdown]
 # # DP-SC interplay: what privacy does to abstention
 #
-# A model that reads X-rays may say "I do not know" and leave the image to a physician. If it must
-# not remember any single patient, does it still know what it does not know?
+# If a model that may say "I do not know" must not remember any single person, does it still know
+# what it does not know?
 #
-# **Answer.** Less well, as far as [paper P1](papers.md) and this page can tell: to match their
-# accuracy without privacy, models can answer only {value}`interplay.coverage_strict:.0%` of
-# Fashion-MNIST's images at the smallest {term}`budget`. That is the mean of several methods; on
-# two other data sets far less is left. P1's reason: noise that hides a single patient also blurs
-# what a model knows about unusual ones.
-#
-# **Do this.**
-# - Rank points by the {term}`softmax response`: it is free, and no other of P1's methods is better
-#   at all budgets. Nor is its favorite, which watches the dynamics of training ({term}`SCTD`).
-# - Spend a small budget on one model, not on five.
-# - Report the accuracy at full coverage beside every selective number, and how ties are broken.
+# **Answer.** Less well: to be as accurate as without privacy, models can answer only
+# {value}`interplay.coverage_strict:.0%` of Fashion-MNIST's images at the smallest {term}`budget`,
+# and far fewer on two harder data sets.
 #
 # ```{result} left
 # ```
 #
-# A line is a method. Each is held against its own accuracy without privacy, so that all begin at
-# 100%. An ensemble mostly falls farther than the softmax response, for two reasons: five models
-# share its budget, and its accuracy without privacy is the highest. Gray is P1's larger network,
-# shown here and not judged.
+# A line is a method, held against its own accuracy without privacy, so that all begin at 100%. Gray
+# is [paper P1's](papers.md) larger network, shown here and not judged.
+#
+# **Do this.** Rank points by the {term}`softmax response`: it is free, and no other of P1's methods
+# is better at all budgets. Spend a small budget on one model, not on five. Report the accuracy at
+# full coverage beside every selective number, and how ties are broken.
 #
 # ## What holds, and what does not
 #
@@ -33,6 +27,8 @@
 #   {value}`interplay@standard.gtsrb.coverage_strict:.0%`. The models without privacy are small,
 #   too.
 # - *Holds.* Methods of one model cost no privacy. The members of a deep ensemble share its budget.
+#   An ensemble mostly falls farther than the softmax response, since its accuracy without privacy
+#   is the highest, too.
 #   In P1's setting, at the smallest one, each needs {value}`interplay.noise_ratio:.2f` times the
 #   noise.
 # - *Depends.* P1 shows private models that are sure of a wrong answer about an outlier. At its
@@ -631,9 +627,8 @@ import numpy as np
 
 from lib.selective import coverage_at_accuracy
 
-rng = np.random.default_rng(0)
-score = rng.random(10_000)  # how sure the model is
-correct = rng.random(10_000) < 0.6 + 0.4 * score
+score, luck = np.random.default_rng(0).random((2, 10_000))  # score: how sure the model is
+correct = luck < 0.6 + 0.4 * score
 for target in (0.85, 0.9, 0.95):
     print(f"accuracy {target:.0%}: {coverage_at_accuracy(correct, score, target):.0%} answered")
 

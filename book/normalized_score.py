@@ -1,29 +1,27 @@
 # %% [markdown]
 # # The accuracy-normalized score
 #
-# One physician is right in nine of ten cases, another in seven. Both send on the cases that they
-# are unsure of. Which of them knows better *when* to ask?
+# Two physicians of unequal accuracy send on the cases that they are unsure of: which of them knows
+# better *when* to ask?
 #
-# **Answer.** The one with the smaller score, says [P1](papers.md): how far it stays below the best
-# that its accuracy allows. A smaller {term}`privacy budget` mostly raises it (in
-# {value}`normalized_score.growing:.0%` of the steps). But it is the known {term}`E-AURC`, and
-# accuracy is still a part of it. Without that part it mostly rises, too.
-#
-# **Do this.**
-# - Divide the score by that of a random order ({py:obj}`lib.selective.random_order_score`).
-# - Give it a standard error ({py:obj}`lib.selective.estimate`), and ask whether the points are
-#   enough ({py:obj}`lib.selective.points_needed`).
-# - Do not stop models early to make them equally accurate: they have then spent another budget.
+# **Answer.** The one whose score is smaller, says [P1](papers.md): it tells how far one stays below
+# the best that one's accuracy allows, and a smaller {term}`privacy budget` raises it in
+# {value}`normalized_score.growing:.0%` of the steps.
 #
 # ```{result} order
 # ```
 #
 # Each score is divided by that of a random order at the same accuracy. Where a line rises, privacy
-# costs order, not only accuracy. Most do. *Training dynamics* are P1's {term}`SCTD`. Open marks are
-# of the softmax response at better rates: at the largest budget, at a rate of
+# costs order, not only accuracy. *Training dynamics* are P1's {term}`SCTD`. Open marks are of the
+# softmax response at better rates: at the largest budget, at a rate of
 # {value}`interplay@standard.more_validation.rate_widest:g`, it scores
 # {value}`interplay@standard.more_validation.sr_widest:.4f`, where the line is of a [bad
 # rate](#order-or-accuracy).
+#
+# **Do this.** Divide the score by that of a random order
+# ({py:obj}`~lib.selective.random_order_score`). Give it a standard error
+# ({py:obj}`~lib.selective.estimate`), and ask whether the points are enough
+# ({py:obj}`~lib.selective.points_needed`).
 #
 # ## What holds, and what does not
 #
@@ -521,7 +519,7 @@ chapter.drawn(figures.draw_order)
 # is the mean square of the influence over $n$; for two methods on the same points, that of the
 # difference of influences. The {term}`bootstrap` stands beside it:
 
-# %% tags=["lesson"]
+# %%
 sr_runs = trained.predictions["SR", min(epsilons)]
 by_formula = selective.estimate(sr_runs.correct[0], sr_runs.score[0])
 by_bootstrap = selective.bootstrap(sr_runs.correct[0], sr_runs.score[0], seed=seed)
@@ -595,10 +593,9 @@ import numpy as np
 
 from lib.selective import normalized_score
 
-rng = np.random.default_rng(0)
-sure = rng.random(10_000)
-correct = rng.random(10_000) < 0.6 + 0.4 * sure
-for name, score in (("good", sure), ("random", rng.random(10_000)), ("perfect", correct)):
+sure, luck, blind = np.random.default_rng(0).random((3, 10_000))
+correct = luck < 0.6 + 0.4 * sure
+for name, score in (("good", sure), ("random", blind), ("perfect", correct)):
     print(f"{name} order: {normalized_score(correct, score):.3f}")
 
 # %% [markdown]

@@ -1,22 +1,20 @@
 # %% [markdown]
 # # One outlier: is a private model sure of a wrong answer?
 #
-# A single patient is unlike all others. A private model must not depend on any one patient, so it
-# may be wrong about this one. Is it at least unsure?
+# A private model must not depend on any one patient, so it may be wrong about one who is unlike all
+# others: is it at least unsure then?
 #
-# **Answer.** No: it is sure, and whether it is right is nearly a coin toss. With [P1's](papers.md)
-# {term}`clipping norm` and the smallest {term}`privacy budget`,
-# {value}`outlier.misclassified_strict:.0%` of the private models are wrong about the outlier. P1's
-# picture shows such a case.
-#
-# **Do this.**
-# - Do not trust confidence on rare cases: a private model may be sure there and wrong.
-# - Repeat private training before you judge a model on single points.
+# **Answer.** No, it is sure: with [P1's](papers.md) {term}`clipping norm` and the smallest
+# {term}`privacy budget`, {value}`outlier.misclassified_strict:.0%` of the private models are wrong
+# about the outlier.
 #
 # ```{result} wrong_confidence
 # ```
 #
 # Each dot is a model. With privacy it is sure, whether it is right or wrong.
+#
+# **Do this.** Do not trust confidence on rare cases: a private model may be sure there and wrong.
+# Repeat private training before you judge a model on single points.
 #
 # ## What holds, and what does not
 #

@@ -1,23 +1,20 @@
 # %% [markdown]
 # # Planted faults: which audit finds what
 #
-# When a fault is planted in a private training run, which audit finds it, and how often is a run
-# without a fault accused?
+# When a fault is planted in a private training run, which audit finds it?
 #
-# **Answer.** An audit finds a fault only if it sees where the fault acts. From inside one training
-# run, audits find {value}`planted_faults.inside_found` of {value}`planted_faults.faults` planted
-# faults; from final models they find few or none.
-#
-# **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
-# </reference/white_box>`): test single steps, and the form of the mechanism.
+# **Answer.** Only one that sees where the fault acts: from inside one training run audits find
+# {value}`planted_faults.inside_found` kinds of faults, from final models few or none.
 #
 # ```{result} planted
 # ```
 #
-# Each row is a training run with one fault, each column an audit. The two *outside* audits see
-# final models; all others see the steps of one run from inside. The first row has no fault, so what
-# is found there is a false alarm. So it is in the last, where the audit's coins leaked into a sound
-# run: that row is not counted.
+# Each row is a training run with one fault, each column an audit. The first row has no fault, so
+# what is found there is a false alarm. So it is in the last, where the audit's coins leaked into a
+# sound run: that row is not counted.
+#
+# **Do this.** Audit your own training from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`): test single steps, and the form of the mechanism.
 #
 # ## What holds, and what does not
 #
@@ -64,7 +61,7 @@ canaries: int = 4000  # [200, 4810] gradient canaries of an audit from inside
 runs: int = 10  # [1, 100000] audits from inside for each fault
 sound_runs: int = 40  # [1, 100000] the same where nothing is wrong
 outside_models: int = 128  # [40, 100000] models for the audits from outside, for each fault
-records: int = 40  # [5, 100] mislabelled records that these ask about
+records: int = 40  # [5, 100] mislabeled records that these ask about
 level: float = 0.95  # (0, 1) of each bound
 seed: int = 0  # [0, 1000000] of everything
 

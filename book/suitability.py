@@ -1,31 +1,29 @@
 # %% [markdown]
 # # Suitability filters: may this model be used on that data?
 #
-# A hospital buys a classifier that was tested elsewhere. Will it be about as accurate on the
-# hospital's own images, none of which is labeled yet?
+# Will a classifier that was tested elsewhere be about as accurate on a hospital's own images, none
+# of which is labeled yet?
 #
-# **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen data, but
-# promises nothing. By our first shuffle it calls {value}`suitability.main_ood_fpr:.1%` of the
-# unsuitable data SUITABLE: few, since most of these drops are large. But its errors come in bulk,
-# to a few users, and without labels nobody can check the calibration that it rests on.
-#
-# **Do this.**
-# - Treat SUITABLE as a lenient first screening ({py:obj}`lib.suitability.SuitabilityFilter`).
-# - If you have some labels of the user's data, test with them:
-#   {py:obj}`lib.suitability.labels_test`.
-# - Draw the rows yourself: a party that chooses them [gets SUITABLE](suitability_guarantee.py).
+# **Answer.** A {term}`suitability filter` {cite}`pouget2025suitability` can screen, but promises
+# nothing: it calls {value}`suitability.main_ood_fpr:.1%` of all unsuitable data SUITABLE, and more
+# of those just below the step.
 #
 # ```{result} share-suitable
 # ```
 #
-# ```{margin}
-# **The number above** is for shifted {value}`suitability.main` data, without a margin. Most other
-# shuffles of the folds give [a larger one](#what-the-paper-leaves-open). An average over users
-# bounds the rate for none of them. **The filter** sees the model's outputs and no label of the
-# user's data. It says SUITABLE or INCONCLUSIVE.
-# ```
-#
 # Bars to the left of the dashed step are the risk: what is called SUITABLE there is not.
+#
+# **Do this.** Treat SUITABLE as a lenient screening ({py:obj}`~lib.suitability.SuitabilityFilter`).
+# With some labels of the user's data, test them ({py:obj}`~lib.suitability.labels_test`). Draw the
+# rows yourself: a party that chooses them [gets SUITABLE](suitability_guarantee.py).
+#
+# ```{margin}
+# **The number above** is for shifted {value}`suitability.main` data, by our first shuffle and
+# without a margin. Most other shuffles of the folds give [a larger
+# one](#what-the-paper-leaves-open). An average over users bounds the rate for none of them. **The
+# filter** sees the model's outputs and no label of the user's data. It says SUITABLE or
+# INCONCLUSIVE.
+# ```
 #
 # ## What holds, and what does not
 #
@@ -172,7 +170,7 @@ task = first.tasks("OOD", folds_used, partition_seeds[0])[-1]
 source_signals, source_correct, user_signals, user_correct = first.data(task)
 sf, test = task.partition[:2]
 
-# %% tags=["lesson"]
+# %%
 authors = suitability.make_estimator("logistic", seed=None)  # splits the rows in their order
 suitability_filter = suitability.SuitabilityFilter(margin=margin, alpha=alpha, estimator=authors)
 suitability_filter.fit(source_signals[sf], source_correct[sf])

@@ -1,27 +1,25 @@
 # %% [markdown]
 # # Suitability filters: what the guarantee is worth
 #
-# The filter of [the previous page](suitability.py) bounds its error rate if its estimates of
-# accuracy are right on the user's data. Are they?
+# The [suitability filter](suitability.py) bounds its error rate if its estimates of accuracy are
+# right on the user's data: are they?
 #
-# **Answer.** Mostly not. The estimator learned on other data and flatters the user's: of each point
-# by which accuracy drops, the filter misses {value}`suitability_guarantee.delta_slope:.2f` points.
-#
-# **Do this.**
-# - Label user rows drawn at random. {py:obj}`~lib.suitability.labels_for_power` says how many;
-#   {py:obj}`~lib.suitability.labels_test` is an exact test of them.
-# - Draw the rows yourself, or have a neutral party draw them.
-# - If you look more than once, plan it: {py:obj}`~lib.suitability.SequentialDesign`.
+# **Answer.** Mostly not: of each point by which accuracy drops on the user's data, the estimates
+# miss {value}`suitability_guarantee.delta_slope:.2f` points.
 #
 # ```{result} error-drop
 # ```
+#
+# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
+#
+# **Do this.** Label user rows drawn at random: {py:obj}`~lib.suitability.labels_for_power` says how
+# many, {py:obj}`~lib.suitability.labels_test` tests them. Draw them yourself, or let a neutral
+# party. If you look more than once, plan it ({py:obj}`~lib.suitability.SequentialDesign`).
 #
 # ```{margin}
 # **The number above** is the slope of a least-squares line. Part of it is arithmetic: error and
 # drop both contain the user's true accuracy, with the same sign.
 # ```
-#
-# Users' data are shifted ({term}`OOD`). A few labels correct that only if their error is counted.
 #
 # ## What holds, and what does not
 #
@@ -65,14 +63,14 @@ margin: float = 0.0  # (-1, 1) largest acceptable drop in accuracy, m in Definit
 alpha: float = 0.05  # (0, 0.5) significance level of the test
 partition_seed: int = 32  # [0, 4294967295] seed of the shuffles; the authors' is 32
 digits_folds: int = 5  # [2, 5] folds where digits stand in for the real data
-labels: list[int] = [50, 200]  # [2, 500] labelled user samples that correct the margin
+labels: list[int] = [50, 200]  # [2, 500] labeled user samples that correct the margin
 repetitions: int = 1000  # [100, 100000] repetitions of each simulation
 cheat_margin: float = 0.02  # (-1, 1) margin where somebody cheats
 rows: int = 1000  # [100, 10000] hold-out, test and user rows of a draw, each
 cheat_labels: int = 200  # [10, 5000] labels of an auditor
 user_sizes: list[int] = [25, 50, 100, 200, 400, 800]  # [2, 10000] user samples compared
-holdout_sizes: list[int] = [100, 300, 1000]  # [50, 10000] labelled hold-out rows compared
-calibration_rows: int = 3000  # [200, 20000] labelled rows of estimator and multicalibration
+holdout_sizes: list[int] = [100, 300, 1000]  # [50, 10000] labeled hold-out rows compared
+calibration_rows: int = 3000  # [200, 20000] labeled rows of estimator and multicalibration
 draws: int = 1  # [1, 1000] random draws of rows a model
 seed: int = 0  # [0, 4294967295] seed of simulations and draws
 
@@ -473,7 +471,7 @@ groups = [
 ]
 group_estimates = [suitability_filter.estimate(first.splits[last][0][rows]) for rows, _ in groups]
 
-# %% tags=["lesson"]
+# %%
 fairness = suitability.equivalence_between_groups(
     np.concatenate(group_estimates),
     np.concatenate([[name] * len(rows) for rows, name in groups]),
@@ -545,7 +543,7 @@ chapter.figure(
         drawn, {"the provider": stress_tests.PROVIDER, "the user": stress_tests.USER}, cheat_margin
     ),
     "cheats",
-    alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two panels.",
+    alt="SUITABLE decisions by true drop in accuracy, honest and by each cheat, in two plots.",
     caption=f"Decisions by true drop, {title} OOD; the gray line is the margin.",
 )
 

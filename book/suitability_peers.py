@@ -1,33 +1,27 @@
 # %% [markdown]
 # # Suitability filters: other estimators, and a stronger filter
 #
-# Other methods estimate accuracy without labels, too. Does any of them tell suitable data from
-# unsuitable data better than [the paper's filter](suitability.py)?
+# Does any other method that estimates accuracy without labels tell suitable data from unsuitable
+# data better than [the paper's filter](suitability.py)?
 #
-# **Answer.** Without labels none is right more often by the same test at the 5% level. Calibrated
-# confidence ({term}`CBPE`) ranks the cases better on average, but not for each model. A filter that
-# uses the test data's labels ranks best: its area under the ROC curve (AUC) is
-# {value}`suitability_peers.shuffles_median:.3f`.
-#
-# **Do this.**
-# - Use the labels that you have: {py:obj}`lib.suitability.RefinedFilter` takes those of the test
-#   data.
-# - Compare with calibrated confidence (CBPE) before you trust anything more elaborate.
-# - Report the error that would reverse a decision, {py:obj}`~lib.suitability.tipping_point`, as
-#   [your model's report](your_model.py) does.
+# **Answer.** None does clearly, but a filter that uses the test data's labels ranks the cases best:
+# its area under the ROC curve (AUC) is {value}`suitability_peers.shuffles_median:.3f`.
 #
 # ```{result} methods
 # ```
+#
+# All methods decide on the same data by the same test. Whatever lies right of the line is better
+# than the paper's filter. {term}`ATC` is average thresholded confidence.
+#
+# **Do this.** Use the test data's labels ({py:obj}`~lib.suitability.RefinedFilter`). Compare with
+# calibrated confidence ({term}`CBPE`) before you trust anything more elaborate. Report the error
+# that would reverse a decision ({py:obj}`~lib.suitability.tipping_point`).
 #
 # ```{margin}
 # **The number above** is the median over shuffles. The other methods' are by the first shuffle, on
 # which this filter has more. Even with these labels, estimates for the user's data are not
 # calibrated.
 # ```
-#
-# All methods decide on the same data by the same test. Two things count: how many decisions are
-# right, and how well the p-values rank suitable data before unsuitable data. Whatever lies right of
-# the line is better than the paper's filter. {term}`ATC` is average thresholded confidence.
 #
 # ## What holds, and what does not
 #

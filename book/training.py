@@ -1,32 +1,28 @@
 # %% [markdown]
 # # How the models are trained
 #
-# A hospital publishes a model. Can anyone tell from it whether one particular person was a patient?
-# {term}`Differential privacy <differential privacy>` limits that by a number, $\epsilon$. How much
-# of it does training spend?
+# {term}`Differential privacy <differential privacy>` limits by a number, $\epsilon$, what a
+# published model tells about any one patient: how much of it does training spend?
 #
-# **Answer.** Every step spends a little, and an {term}`accountant` adds it up. [P1's](papers.md)
-# accountant, {term}`Rényi differential privacy` (RDP), overstates the sum, so up to
-# {value}`training.largest_saving:.0%` of the noise is needless. P1 and P3 do not count what the
-# search for a learning rate spends.
-#
-# **Do this.**
-# - Draw Poisson samples, and divide by the expected batch size.
-# - Let {py:obj}`lib.privacy.find_noise_multiplier` choose the noise, and record every run in a
-#   {py:obj}`lib.privacy.PrivacyLedger`.
-# - If you search over settings, [count the search](beyond/choosing.py).
+# **Answer.** Less than [P1's](papers.md) {term}`accountant` says: its sum over all steps, an
+# $\epsilon$ of {value}`training.first_epsilon:.2f`, is above what a nearly exact one finds.
 #
 # ```{result} spending
 # ```
 #
-# Both lines bound what the same run has spent. The lower one follows the
-# {term}`privacy loss distribution` (PLD).
+# Both lines bound what the same run has spent, by {term}`Rényi differential privacy` (RDP) and by
+# the {term}`privacy loss distribution` (PLD).
+#
+# **Do this.** Draw Poisson samples, and divide by the expected batch size. Let
+# {py:obj}`~lib.privacy.find_noise_multiplier` choose the noise, and record every run in a
+# {py:obj}`~lib.privacy.PrivacyLedger`. If you search, [count the search](beyond/choosing.py).
 #
 # ## What holds, and what does not
 #
 # - *Holds* if batches are drawn and divided as the accountant assumes. P1's budgets are kept, since
 #   RDP bounds what is spent. At P1's largest budget {value}`training.smallest_saving:.0%` of the
-#   noise is there only because RDP is loose.
+#   noise is there only because RDP is loose, in other settings up to
+#   {value}`training.largest_saving:.0%`.
 # - *Holds nearly.* P1's rule of thumb, $\epsilon / \sqrt M$ for each of $M$ models, is close to
 #   exact composition. It is no proof: at a budget of {value}`training.first_epsilon:g`, such models
 #   together spend {value}`training.thumb_together:.2f` by RDP. By PLD they stay within it.
@@ -37,7 +33,7 @@
 
 # %% tags=["parameters"]
 epsilons: list[float] = [7.0, 3.0, 1.0]  # (0, 100] finite budgets; no privacy is shown beside them
-n_seeds: int = 4  # [2, 100] trainings per budget and path
+n_seeds: int = 4  # [2, 100] training runs per budget and path
 steps: int = 200  # [1, 100000] updates of each training
 batch_size: int = 128  # [1, 1000] expected batch size
 clipping_norm: float = 1.0  # (0, 1000] largest norm of one example's gradient

@@ -4,23 +4,22 @@
 # Is your classifier any good, can its confidence be trusted, when should it answer, may it be used
 # on other data, and what does it give away?
 #
-# **Answer.** One command tells, from a file of its predictions. For the example on this page it
-# answers {value}`your_model.questions` questions, each with a verdict and its numbers.
-#
-# **Do this.**
-#
-# ```sh
-# pip install .                              # in a clone, without PyTorch
-# companion-report my.csv --check            # your file: how it is read
-# companion-report my.csv --out report.html  # your report, one page to hand on
-# ```
+# **Answer.** One command tells, from a file of its predictions: it answers
+# {value}`your_model.questions` questions on the example of this page, each with a verdict.
 #
 # ```{result} verdicts
 # ```
 #
+# **Do this.** In a clone, without PyTorch; `--example` in the place of a file makes this example.
+#
+# ```sh
+# pip install .
+# companion-report my.csv --check            # your file: how it is read
+# companion-report my.csv --out report.html  # your report, one page to hand on
+# ```
+#
 # Neither the model nor its data are needed. Where the file lacks what a question needs, the report
 # says what to add. [The table below](#what-to-do) says what follows from a verdict.
-# `companion-report --example --out report.html` makes the example.
 
 # %% tags=["parameters"]
 predictions: str = ""  # any file of your model's predictions, such as CSV; empty: an example

@@ -45,7 +45,6 @@ LONGEST = (
     "report/test_report_commands.py",
     "training/test_jobs.py",
     "faults/test_faults_build.py",
-    "studies/test_interplay.py",
     "privacy/test_accounting.py",
     "audit/test_posterior.py",
     "studies/test_audit_studies.py",

@@ -45,14 +45,24 @@ SECRETS = {
 }
 
 
+SAMPLES = (
+    *("-----BEGIN RSA PRIVATE KEY-----", "AKIA" + "ABCDEFGHIJKLMNOP", "ghp_" + "a" * 36),
+    *("password = 'correct-horse'", "https://me:secret@example.org"),
+)
+
+
+def secrets(text: str) -> list[str]:
+    return [what for what, known in SECRETS.items() if re.search(known, text)]
+
+
 def test_no_credentials():
+    assert all(map(secrets, SAMPLES))
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for name in listed.stdout.splitlines():
         if (ROOT / name).is_file() and ROOT / name != Path(__file__):
-            text = (ROOT / name).read_bytes().decode("utf-8", "replace")
-            assert not [what for what, known in SECRETS.items() if re.search(known, text)], name
+            assert secrets((ROOT / name).read_bytes().decode("utf-8", "replace")) == [], name
 
 
 # ------------------------------------------------------------------ workflows
@@ -83,25 +93,16 @@ def test_only_actions_of_github_by_their_commit(workflows):
                 assert int(found[2]) >= NODE_24[found[1]], (path.name, line)
 
 
-def test_somebody_looks_for_newer_actions():
-    settings = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text(encoding="utf-8"))
-    (update,) = settings["updates"]
-    assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
-    assert update["cooldown"]["default-days"] >= 7  # a release that is withdrawn is so soon
-
-
-def test_nothing_is_installed_beside_what_the_image_of_the_runner_has(workflows):
-    """Chromium is there (runner-images, Ubuntu2604-Readme.md); Ubuntu's package of it is a snap."""
-    for workflow in workflows.values():
-        for name, step in steps(workflow):
-            assert not re.search(r"\b(apt|apt-get|snap)\b", step.get("run", "")), name
-
-
-def test_no_checkout_leaves_a_token_behind(workflows):
-    for workflow in workflows.values():
+def test_a_step_leaves_no_token_behind_and_is_no_program_of_others(workflows):
+    """Tokens are for jobs that may write; pull requests have no rights of the repository."""
+    for file, workflow in workflows.items():
+        assert not {"pull_request_target", "workflow_run"} & {*workflow[True]}, file  # `on:`
         for name, step in steps(workflow):
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False, name
+            assert "${{" not in step.get("run", ""), name  # text that others choose
+            if "github.token" in str(step) or "secrets." in str(step):
+                assert (file, name) in WRITES
 
 
 def test_who_may_write_runs_nothing_of_a_package(workflows):
@@ -112,13 +113,6 @@ def test_who_may_write_runs_nothing_of_a_package(workflows):
             assert action in PLAIN | {"none"}, (name, action)
             ran = step.get("run", "")
             assert not re.search(r"\b(make|pip|python|papermill|bash|sh)\b", ran), name
-
-
-def test_tokens_are_given_to_those_alone_who_may_write(workflows):
-    for file, workflow in workflows.items():
-        for name, step in steps(workflow):
-            if "github.token" in str(step) or "secrets." in str(step):
-                assert (file, name) in WRITES
 
 
 def needed(jobs, name):
@@ -155,16 +149,6 @@ def test_nobody_may_write_more_than_needed(workflows):
             assert writes == WRITES.get((name, job), set()), (name, job)
 
 
-def test_pull_requests_do_not_run_with_the_rights_of_the_repository(workflows):
-    for name, workflow in workflows.items():
-        on = workflow[True]  # YAML 1.1 reads the key `on` as true
-        assert "pull_request_target" not in on, name
-        assert "workflow_run" not in on, name
-        for _, step in steps(workflow):
-            # Text that others choose must not become part of a program.
-            assert "${{" not in step.get("run", ""), name
-
-
 def test_updates_keep_what_must_stay(program):
     update = program("update")
     text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
@@ -186,124 +170,87 @@ def test_updates_keep_what_must_stay(program):
 
 # ------------------------------------------------------------------ the audit of dependencies
 
-REPORT = {
-    "dependencies": [
-        {"name": "good", "version": "1", "vulns": []},
-        {
-            "name": "bad",
-            "version": "2",
-            "vulns": [{"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["3"]}],
-        },
-    ]
-}
-
-
-def test_a_finding_without_a_reason_is_open(program):
-    audit = program("audit")
-    assert audit.findings(REPORT, {}) == (["bad 2: PYSEC-1, CVE-2026-1, fixed in 3"], [])
-    open_, known = audit.findings(REPORT, {"CVE-2026-1": "not reachable from here"})
-    assert open_ == []
-    assert known[0].endswith("(ignored: not reachable from here)")
-
-
-def test_what_is_ignored_has_a_reason(program):
-    audit = program("audit")
-    audit.ignored((ROOT / ".ci/audit.ignore").read_text(encoding="utf-8"))
-    assert audit.ignored("# why\n\nCVE-2026-1: it is not used\n") == {
-        "CVE-2026-1": "it is not used"
-    }
-    for line in ("CVE-2026-1", "CVE-2026-1:", "CVE-2026-1:   "):
-        with pytest.raises(SystemExit, match="line 1: must be 'ID: reason'"):
-            audit.ignored(line)
+DEPENDENCIES = [
+    {"name": "good", "version": "1", "vulns": []},
+    {
+        "name": "bad",
+        "version": "2",
+        "vulns": [{"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["3"]}],
+    },
+]
+REPORT = {"dependencies": DEPENDENCIES}
 
 
 @pytest.fixture
 def audit(program, monkeypatch, tmp_path):
-    """The audit of this project's pins, which installs nothing."""
+    """The audit of this project's pins, which installs nothing: its status for what is ignored."""
     audit = program("audit")
     monkeypatch.delenv("COMPANION_OFFLINE", raising=False)
     (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci/audit.ignore").touch()
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     monkeypatch.setattr(audit, "ROOT", tmp_path)
     monkeypatch.setattr(audit.venv, "create", lambda *_, **__: None)
     done = subprocess.CompletedProcess([], 0, "", "")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: done)
-    return audit
+
+    def status(compare=lambda *_: REPORT, ignored=""):
+        (tmp_path / ".ci/audit.ignore").write_text(ignored)
+        monkeypatch.setattr(audit, "compare", compare)
+        return audit.main()
+
+    return status
 
 
-def test_an_audit_that_compared_nothing_fails(audit, monkeypatch, capsys):
-    failed = subprocess.CompletedProcess([], 1, "", "warning\nno route to the index\n")
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: failed)
-    assert audit.main() == 1
-    assert "error: pip-audit: nothing was compared" in capsys.readouterr().err
+def refused(program, file, service):
+    raise ValueError("404")
+
+
+def only_second(program, file, service):
+    return refused(program, file, service) if service == "pypi" else REPORT
+
+
+def partly(program, file, service):
+    """One is compared, the other two are not."""
+    left = [{"name": "own", "skip_reason": "not found on PyPI"}, {"name": "odd", "version": "1"}]
+    return REPORT if file.name == "canary.txt" else {"dependencies": [*DEPENDENCIES[:1], *left]}
+
+
+@pytest.mark.parametrize(
+    ("compare", "ignored", "status", "said"),
+    [
+        (lambda *_: REPORT, "", 1, "error: pip-audit: bad 2: PYSEC-1, CVE-2026-1, fixed in 3"),
+        (lambda *_: REPORT, "# why\n\nCVE-2026-1: not used\n", 0, "(ignored: not used)"),
+        (only_second, "PYSEC-1: not used\n", 0, "2 packages compared, 0 open, 1 ignored"),
+        (refused, "", 1, "nothing was compared: pypi gave no answer (404)"),
+        (lambda *_: {"dependencies": DEPENDENCIES[:1]}, "", 1, "knows of nothing"),  # a mirror
+        (partly, "", 0, "not compared: own: not found on PyPI"),
+        (partly, "", 0, "not compared: odd: no answer"),
+        (partly, "", 0, "1 packages compared, 0 open"),
+    ],
+)
+def test_ci_fails_on_an_open_finding_or_if_nothing_was_compared(
+    audit, capsys, compare, ignored, status, said
+):
+    assert audit(compare, ignored) == status
+    assert said in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("line", ["CVE-2026-1", "CVE-2026-1:", "CVE-2026-1:   "])
+def test_what_is_ignored_has_a_reason(audit, line):
+    with pytest.raises(SystemExit, match="line 1"):
+        audit(ignored=line)
 
 
 def test_offline_says_so_in_words(audit, monkeypatch, capsys):
     monkeypatch.setenv("COMPANION_OFFLINE", "yes")
-    assert audit.main() == 0
+    assert audit(refused) == 0
     assert "nothing was compared" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("known", "status"), [("", 1), ("CVE-2026-1: not used", 0)])
-def test_ci_fails_on_an_open_finding_only(audit, monkeypatch, capsys, known, status):
-    (audit.ROOT / ".ci/audit.ignore").write_text(known)
-    monkeypatch.setattr(audit, "compare", lambda *_: REPORT)
-    assert audit.main() == status
-    said = capsys.readouterr()
-    assert ("bad 2" in said.err) == bool(status)
-    assert "2 packages compared" in said.out
-
-
-EMPTY = {"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": []}]}
-
-
-def test_a_list_without_anything_is_none(audit, monkeypatch, capsys):
-    """As of a mirror; the other list is asked, and without either nothing was compared."""
-    monkeypatch.setattr(audit, "compare", lambda *_: EMPTY)
-    assert audit.main() == 1
-    assert "knows of nothing" in capsys.readouterr().err
-
-    def second(program, file, service):
-        if service == "pypi":
-            raise ValueError("404")
-        return REPORT
-
-    monkeypatch.setattr(audit, "compare", second)
-    (audit.ROOT / ".ci/audit.ignore").write_text("PYSEC-1: not used\n")
-    assert audit.main() == 0
-    assert "2 packages compared" in capsys.readouterr().out
-
-
-def test_only_what_was_compared_is_counted(audit, monkeypatch, capsys):
-    left = {"name": "own", "skip_reason": "not found on PyPI"}
-    report = {"dependencies": [REPORT["dependencies"][0], left, {"name": "odd", "version": "1"}]}
-
-    def compare(program, file, service):
-        return REPORT if file.name == "canary.txt" else report
-
-    monkeypatch.setattr(audit, "compare", compare)
-    assert audit.main() == 0
-    out = capsys.readouterr().out
-    for part in ("own: not found on PyPI", "odd: no answer", "1 packages compared, 0 open"):
-        assert part in out
-    report["dependencies"] = [left]
-    assert audit.main() == 1
-
-
 def test_ci_ends_with_the_audit():
+    """Which no other step may leave out: where the lists cannot be reached, it says so."""
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").strip().splitlines()
     assert lines[-1] == ".venv/bin/python .ci/audit"
-    # For nothing but this step, and nowhere but where the lists cannot be reached.
     (offline,) = [k for k, line in enumerate(lines) if line.strip() == "export COMPANION_OFFLINE=1"]
     assert offline == len(lines) - 3
     assert "api.osv.dev" in "".join(lines[offline - 5 : offline])
-
-
-def test_the_page_is_part_of_the_book_and_names_what_there_is():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    assert "security" in {entry["file"] for part in toc["parts"] for entry in part["chapters"]}
-    page = (ROOT / "book/security.md").read_text(encoding="utf-8")
-    assert "book/security.md" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    for path in re.findall(r"`(\.ci/[\w.]+|requirements\.txt|pyproject\.toml)`", page):
-        assert (ROOT / path).exists()

@@ -1,17 +1,11 @@
 # %% [markdown]
 # # The price of choosing
 #
-# A team tries three learning rates, publishes the best model, and states the $\epsilon$ of a single
-# training run. What does an honest search cost, when all three runs read the private data?
+# What does an honest search cost, when a team tries three learning rates on private data and
+# publishes the best model?
 #
-# **Answer.** Every trial counts. A team that claims $\epsilon = $ {value}`choosing.strictest:g` but
-# ignores its search can prove no less than {value}`choosing.really:.2f`. Counting the trials costs
-# little accuracy as long as the list is short.
-#
-# **Do this.** Train the trials on public or simulated data if you can: that costs nothing.
-# Otherwise write the list of settings down first, and count every trial (`releases` of
-# {py:obj}`lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do), draw the number of
-# trials at random.
+# **Answer.** Every trial counts: a team that claims $\epsilon = $ {value}`choosing.strictest:g` but
+# ignores its search can prove no less than {value}`choosing.really:.2f`.
 #
 # ```{result} accuracy
 # ```
@@ -19,6 +13,10 @@
 # Each point is the mean accuracy of the models that a team releases. Only the team that counts no
 # trial spends more than it claims. At what it really spends, it is no better than the team that
 # counts.
+#
+# **Do this.** Train the trials on public or simulated data if you can: that costs nothing. Else
+# write the list of settings down first, and count every trial (`releases` of
+# {py:obj}`~lib.privacy.find_noise_multiplier`). [For a long list](#what-to-do), draw their number.
 #
 # ## What holds, and what does not
 #

@@ -1,22 +1,20 @@
 # %% [markdown]
 # # What is proven, and what attacks reach
 #
-# "$\epsilon = 8$" limits one kind of attack: those that hardly ever raise a false alarm. The
-# accountant proves a limit for every false alarm rate. How close do attacks come to that curve?
+# An accountant proves a limit on attacks for every false alarm rate: how close do attacks come to
+# that curve?
 #
-# **Answer.** On memorized labels an attack comes so close that these trials cannot tell it from the
-# proven curve: only noise protects them. On examples the best attack found
-# {value}`curves.found_tpr:.0%` of the members. Its limits {value}`curves.examples` that it reaches
-# the curve.
-#
-# **Do this.** Publish the privacy ledger, not only $\epsilon$. Compare an audit's scores with [the
-# whole curve](#what-to-do). If labels are what is private, audit them, too.
+# **Answer.** On memorized labels so close that these trials cannot tell them from it, while on
+# examples the best attack found only {value}`curves.found_tpr:.0%` of the members.
 #
 # ```{result} curves
 # ```
 #
 # The proof keeps all attacks out of the gray. A blue curve *significantly* inside it would refute
 # the proof, the training or the audit.
+#
+# **Do this.** Publish the privacy ledger, not only $\epsilon$. Compare an audit's scores with [the
+# whole curve](#what-to-do). If labels are what is private, audit them, too.
 #
 # ## What holds, and what does not
 #
@@ -29,17 +27,16 @@
 #   {value}`curves.label_models:,d` training runs, is {value}`curves.label_low:.0%`.
 # - *The attack on examples found less.* At $\epsilon = $ {value}`curves.epsilon:g`,
 #   {value}`curves.proven_tpr:.0%` may be found. The best attack finds
-#   {value}`curves.found_tpr:.0%`.
+#   {value}`curves.found_tpr:.0%`. Its limits {value}`curves.examples` that it reaches the curve.
 # - *Open.* Is that chance, the attack's weakness or the proof's? In the hard case ($\epsilon = $
 #   {value}`curves.hard_epsilon:.2g`), {value}`curves.hard_proven:.0%` may be found. The attack
 #   found {value}`curves.hard_tpr:.0%`. These trials are too few to tell whether the proof is tight.
 #
 # ## What to do
 #
-# ```python
-# reached = lib.audit.attack_curve(lib.audit.roc_counts(scores, members))
-# reached.margin(lib.privacy.trade_off(ledger).fnr) > 0  # the ledger is refuted
-# ```
+# Draw an audit's scores as a curve ({py:obj}`lib.audit.attack_curve`), and ask whether it is inside
+# what the ledger rules out ({py:obj}`lib.privacy.trade_off`). If it is, by more than its limits,
+# the ledger is refuted.
 
 # %% tags=["parameters"]
 dataset: str = "fashion-mnist"  # {digits, fashion-mnist, cifar10, gtsrb32, own} data
@@ -130,9 +127,10 @@ chapter.note(data_note(dataset, used, f" ({model}), and simulated trials"))
 # {cite}`gomez2025gaussian`, except in an event of probability $\delta$.
 
 # %% tags=["lesson"]
+
 ledger = PrivacyLedger((SampledGaussian(sample_rate=0.01, noise_multiplier=1.0, steps=1000),))
 proven = trade_off(ledger)
-proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(delta), 2)
+proven.fnr([0.01, 0.1]).round(2).tolist(), round(proven.mu(1e-5), 2)
 
 # %% [markdown]
 # ## Three training runs, three attacks

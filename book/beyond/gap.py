@@ -1,21 +1,20 @@
 # %% [markdown]
 # # The gap to the bound, taken apart
 #
-# A radiologist reads only the scans that she is sure of, and some readings turn out wrong. Was she
-# sure where she should not have been, or are the labels that judge her wrong?
+# If readings that a radiologist was sure of turn out wrong, was she sure where she should not have
+# been, or are the labels that judge her wrong?
 #
-# **Answer.** Noise in the labels looks like bad ranking. At the smallest budget it alone opens a
-# gap of {value}`gap.noise:.3f` to the best possible curve: no ranking can foresee a flipped label.
-# To tell noise from ranking one must know how often each label is right.
-#
-# **Do this.** Have some points labeled twice before you improve a score: where people disagree, the
-# gap is noise. {py:obj}`lib.selective.gap_decomposition` computes the split. [More](#what-to-do).
+# **Answer.** Noise in the labels looks like bad ranking: at the smallest budget it alone opens a
+# gap of {value}`gap.noise:.3f` to the best possible curve.
 #
 # ```{result} terms
 # ```
 #
 # Each bar splits the gap between the best possible curve and the model's. The order of the scores
 # makes a similar part by clean and by noisy labels; what noisy ones add is noise.
+#
+# **Do this.** Have some points labeled twice before you improve a score: where people disagree, the
+# gap is noise. {py:obj}`~lib.selective.gap_decomposition` computes the split. [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

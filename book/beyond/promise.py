@@ -1,16 +1,11 @@
 # %% [markdown]
 # # A promise under privacy
 #
-# A clinic promises that where the model answers, at least nine of ten answers are right. Can it
-# keep that promise, and protect the patients on whom its threshold was chosen?
+# Can a clinic keep a promise that nine of ten answers are right, and protect the patients on whom
+# the threshold was chosen?
 #
 # **Answer.** It can: at every size and budget, at most {value}`promise.broken:.1%` of the draws
-# broke the private promise. The noise that hides a patient has a known distribution, so the test
-# allows for it exactly. With few points privacy costs coverage.
-#
-# **Do this.** Keep a few thousand labeled people out of the training data, and list thresholds
-# before you look at theirs. Call {py:obj}`lib.selective.private_threshold` once: every further
-# call, even with another target, spends its epsilon again.
+# broke the private promise.
 #
 # ```{result} coverage
 # ```
@@ -18,6 +13,10 @@
 # Private thresholds keep the promise with any number of validation points. A small budget costs
 # coverage where points are few. A private quantile answers more, and with many points breaks the
 # promise too often.
+#
+# **Do this.** Keep a few thousand labeled people out of the training data, and list thresholds
+# before you look at theirs. Call {py:obj}`~lib.selective.private_threshold` once: every further
+# call, even with another target, spends its epsilon again.
 #
 # ## What holds, and what does not
 #

@@ -1,23 +1,21 @@
 # %% [markdown]
 # # Two services that refuse, watched
 #
-# Two services, A and B, label satellite images, year after year, and both may refuse. If you
-# compare their scores whenever you like, when may you stop and keep the better one?
+# When may you stop comparing two services that may refuse, and keep the better one, if you look at
+# their scores whenever you like?
 #
-# **Answer.** As soon as an interval that is valid at *every* time excludes zero. An ordinary
-# interval, looked at again and again, misses the truth at some time in {value}`refusals.fixed:.0%`
-# of simulated streams. The exact interval needs the services' probabilities of refusing, and is
-# wide where answers are rare.
-#
-# **Do this.** Have these propensities logged, and agree on a floor: a chance of an answer of at
-# least one fifth, say. Monitor with {py:obj}`lib.counterfactual.exact_sequence`; you may stop at
-# any time. [More](#what-to-do).
+# **Answer.** As soon as an interval that is valid at *every* time excludes zero: for two services
+# that label satellite images, after {value}`refusals.decided:,` of them.
 #
 # ```{result} stream
 # ```
 #
-# Once the band excludes zero (dotted line), it is safe to stop. On the satellite images A minimizes
-# empirical risk (ERM), B invariant risk (IRM).
+# Once the band excludes zero (dotted line), it is safe to stop. A minimizes empirical risk (ERM), B
+# invariant risk (IRM).
+#
+# **Do this.** Have the probabilities of refusing logged, and agree on a floor: a chance of an
+# answer of at least one fifth, say. Monitor with {py:obj}`~lib.counterfactual.exact_sequence`; you
+# may stop at any time. [More](#what-to-do).
 #
 # ## What holds, and what does not
 #

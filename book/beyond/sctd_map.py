@@ -1,26 +1,21 @@
 # %% [markdown]
 # # Where does SCTD win?
 #
-# Two ways of abstaining come with a private model at no cost in privacy. {term}`Softmax response`
-# (SR) asks how sure the finished model is. The dynamics of training ({term}`SCTD`) tell how often
-# the model changed its mind. [Paper P1](../papers.md) {cite}`rabanser2023training` finds the second
-# best under privacy. Where is that so?
+# When do the dynamics of training ({term}`SCTD`), [paper P1's](../papers.md) favorite under privacy
+# {cite}`rabanser2023training`, tell better than {term}`softmax response` (SR) when to abstain?
 #
 # **Answer.** Where noise moves the parameters far: there SCTD is ahead, in
-# {value}`sctd_map.sctd_ahead` settings. But those learning rates are too large; at the most
-# accurate ones SR is ahead.
-#
-# **Do this.**
-# - Tune the learning rate first.
-# - Average the probabilities of the last tenth of the models, and rank by the mean's softmax
-#   response.
-# - Keep SCTD for [predictions that must not change](#what-to-do).
+# {value}`sctd_map.sctd_ahead` settings, but their learning rates are too large.
 #
 # ```{result} ahead
 # ```
 #
 # A point is a setting of the training: learning rate, batch, clipping norm, epochs and budget.
 # Below the dotted line SCTD has the better (smaller) score.
+#
+# **Do this.** Tune the learning rate first. Average the probabilities of the last tenth of the
+# models, and rank by the mean's softmax response. Keep SCTD for [predictions that must not
+# change](#what-to-do).
 #
 # ## What holds, and what does not
 #

@@ -1,17 +1,12 @@
 # %% [markdown]
 # # One model, six lenses
 #
-# You are handed a classifier that was trained privately and knows when not to answer. May you use
+# You are handed a classifier that was trained privately and knows when not to answer: may you use
 # it?
 #
-# **Answer.** No single number decides. How much of the proven $\epsilon = $
-# {value}`six_lenses.epsilon:.1f` the training really spends is best seen from inside one run: at
-# least {value}`six_lenses.inside_gaussian:.1f`, if the curve is Gaussian and scores are
-# independent.
-#
-# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the suitability
-# filter on your own data. Audit your own training from inside ({doc}`lib.audit.white_box
-# </reference/white_box>`). [Your own model](../your_model.py) computes most of this page.
+# **Answer.** On data like its own, and if its promise is enough for you: training really spends an
+# $\epsilon$ of at least {value}`six_lenses.inside_steps:.1f`, as an audit from inside shows that
+# knows the mechanism.
 #
 # ```{result} ladder
 # ```
@@ -19,6 +14,10 @@
 # Each row is an attack on one record. From inside one run, an audit shows more the more one
 # assumes. The control is the same training with {value}`six_lenses.noise_factor:g` times the noise
 # that it claims: an audit that shows more than is proven has noticed.
+#
+# **Do this.** Ask the supplier for [five things](#may-it-be-used-then), and run the suitability
+# filter on your own data. Audit your own training from inside ({doc}`lib.audit.white_box
+# </reference/white_box>`). [Your own model](../your_model.py) computes most of this page.
 #
 # ## What each lens says
 #

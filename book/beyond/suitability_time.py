@@ -1,29 +1,27 @@
 # %% [markdown]
 # # Suitability over time
 #
-# A model was suitable when it was bought. Data keep arriving, and a few are labeled months later.
-# How does one notice that it no longer is?
+# How does one notice that a model is no longer suitable, if data keep arriving and only a few are
+# labeled, months later?
 #
-# **Answer.** By an alarm from estimates that labels of a few random rows correct, so that its error
-# rate holds however wrong the estimates are. It caught nearly every drop, in the median after
-# {value}`suitability_time.uniform_delay:.0f` months.
-#
-# **Do this.**
-# - Have some rows labeled each month, drawn at random.
-# - Give these, and the estimates of all rows, to {py:obj}`~lib.suitability.ActiveMonitor`.
-# - After an alarm, label more of the rows that follow, and decide by those. [More](#what-to-do).
+# **Answer.** By an alarm from estimates that labels of a few random rows correct: in the median it
+# comes {value}`suitability_time.uniform_delay:.0f` months after the drop.
 #
 # ```{result} watch
 # ```
 #
-# ```{margin}
-# **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
-# It comes only slightly sooner than one from labels alone, and choosing which rows to label hardly
-# pays here.
-# ```
-#
 # Below the dashed line the model is no longer suitable, and an alarm should come soon after. This
 # is one of many simulated streams.
+#
+# **Do this.** Have some rows labeled each month, drawn at random. Give these, and the estimates of
+# all rows, to {py:obj}`~lib.suitability.ActiveMonitor`. After an alarm, label more of the rows that
+# follow, and decide by those. [More](#what-to-do).
+#
+# ```{margin}
+# **The alarm** takes the filter's estimates for all rows, and corrects them where there is a label.
+# Its error rate holds however wrong the estimates are. It comes only slightly sooner than one from
+# labels alone, and choosing which rows to label hardly pays here.
+# ```
 #
 # ## What holds, and what does not
 #
@@ -60,9 +58,9 @@
 model_seeds: list[int] = [0, 1, 2]  # {0, 1, 2} seeds of the authors' ERM models
 streams: int = 15  # [2, 1000] draws of the months and of the labels for each model
 margin: float = 0.03  # (0, 1) largest acceptable drop in accuracy, m in Definition 3.1
-rate: float = 0.1  # (0, 1] fraction of rows that are labelled
+rate: float = 0.1  # (0, 1] fraction of rows that are labeled
 deciding_rate: float = 0.4  # (0, 1] the same after an alarm
-floor: float = 0.5  # (0, 1] no row is labelled with less than so much of its rate
+floor: float = 0.5  # (0, 1] no row is labeled with less than so much of its rate
 lag: int = 3  # [0, 24] months until labels come
 months: int = 12  # [1, 12] in a year
 false_every: int = 120  # [1, 10000] months between false alarms, on average and at least
@@ -119,13 +117,14 @@ rng = np.random.default_rng(seed)
 # a normal approximation:
 #
 # ```python
-# monitor = ActiveMonitor(test_accuracy - margin, least_probability=floor * rate)
-# for signals in months:
-#     f = suitability_filter.estimate(signals)
-#     p = labelling_probabilities(f, rate, test_estimates, floor=floor)
-#     chosen = rng.random(len(f)) < p
-#     ...                                      # ask for these labels, wait for them
-#     decision = monitor.update(f, chosen, correct, p)
+# import numpy as np
+# from lib.suitability import ActiveMonitor
+# rng, p = np.random.default_rng(0), np.full(1000, 0.1)  # how likely each row is to be labeled
+# monitor = ActiveMonitor(0.85, least_probability=0.1)
+# for month in range(12):
+#     estimates, chosen = rng.beta(9, 1, 1000), rng.random(1000) < p
+#     correct = rng.random(chosen.sum()) < 0.9 - 0.02 * month  # what their labels say
+#     print(monitor.update(estimates, chosen, correct, p))
 # ```
 #
 # While it *watches*, an {term}`e-detector` takes the rows. As long as the accuracy is at least that

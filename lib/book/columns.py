@@ -76,8 +76,13 @@ def _with_ends(before: list[Column], low: Column, high: Column) -> list[Column]:
     return [*before[: -1 - error], Column(f"{value.name} [interval]", texts, True)]
 
 
+#: Words of columns, which stored runs and records keep, and what readers see.
+_SAID = {"trainings": "training runs", "peer": "method", "sandwich": "sandwich variance estimator"}
+
+
 def _heading(name: object) -> str:
-    return re.sub(r"= inf$", "= ∞", str(name).replace("_", " "))
+    words = re.sub(r"= inf$", "= ∞", str(name).replace("_", " "))
+    return re.sub(rf"\b(?:{'|'.join(_SAID)})\b", lambda found: _SAID[found[0]], words)
 
 
 def breakable(text: str) -> str:

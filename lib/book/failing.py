@@ -4,7 +4,6 @@ import os
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -22,31 +21,6 @@ def require_output(app: Sphinx) -> None:
                 f"{folder} cannot be written: `jupyter-book build {app.srcdir} --path-output"
                 " FOLDER` puts the site into another folder"
             )
-
-
-def require_browser(app: Sphinx) -> None:
-    """Refuse ``--builder pdfhtml`` where no browser could print the pages, before any work.
-
-    Of that builder nothing arrives here but ``singlehtml`` in another builder's folder.
-    """
-    if (app.builder.name, Path(app.outdir).name) != ("singlehtml", "html"):
-        return
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError:
-        _refuse_printing("playwright is not installed")
-    try:
-        with sync_playwright() as playwright:
-            playwright.chromium.launch().close()
-    except Error as error:
-        _refuse_printing(error.message.partition(": ")[2].splitlines()[0])
-
-
-def _refuse_printing(why: str) -> NoReturn:
-    raise ExtensionError(
-        f"the builder pdfhtml prints with a browser of playwright ({why}): `pip install playwright`"
-        " and `playwright install chromium` bring one"
-    ) from None
 
 
 def leave_other_hosts(config: Config) -> None:

@@ -31,8 +31,14 @@ from lib.book.chapters import read_chapter
 LONG = 30  # words of a sentence
 MANY = 2  # numbers of a sentence
 
-#: What this book does not say, as patterns, and what it says instead, beside `.ci/words.txt`.
+#: What this book does not say, as patterns, and what it says instead.
 AVOIDED = {
+    r"perceptrons?": "MLP",
+    r"told propensities": "known propensities",
+    r"mutation rate": "mutation score",
+    r"mend(?:s|ed)?": "correct",
+    r"shares? of": "fraction of",
+    r"mind (?:that|what|the)": "note",
     r"(?:lower|upper) ends?": "lower or upper bound",
     r"trainings": "training runs",
     r"peers?": "reference implementation",

@@ -150,8 +150,8 @@ def picture_html(svg: bytes, alt: str) -> str:
     return f"<p class='companion-picture'>{image_html(svg, alt)}</p>"
 
 
-#: From which width of the window a figure is shown as it is laid out for a page.
-WIDE = "(min-width: 60rem)"
+#: Where a figure is shown as it is laid out for a page: from this width of the window, on paper.
+WIDE = "(min-width: 60rem), print"
 
 
 def image_html(svg: bytes, alt: str, wide: bytes = b"") -> str:

@@ -29,7 +29,7 @@ from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
 from lib.book.execute import OWN_MIMES, BuildError, execute_book
-from lib.book.failing import leave_other_hosts, require_browser, require_output, say_once
+from lib.book.failing import leave_other_hosts, require_output, say_once
 from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
     executed_notebook,
@@ -343,7 +343,6 @@ def _execute(app: Sphinx) -> None:
             f"the builder {app.builder.name} cannot show figures and tables of this book, which are"
             f" HTML; those that can are {', '.join(BUILDERS)} (pdfhtml makes a PDF of them)"
         )
-    require_browser(app)
     asset_packages()
     profile = app.config.companion_profile
     app.companion_pages = {}

@@ -149,8 +149,13 @@ def data_name(text: str) -> str:
     return known if known[:1].isupper() or (not text.isalpha() and known[:2] != "a ") else text
 
 
+#: Letters that captions, which know no formulas, have as such.
+_GREEK = {"epsilon": "ε", "delta": "δ", "alpha": "α", "mu": "μ"}
+
+
 def caption_text(text: str) -> str:
     """A caption as readers want it: known names of data sets and models, powers of ten."""
+    text = re.sub(r"\$\\(\w+)\$", lambda found: _GREEK.get(found[1], found[0]), text)
     text = re.sub(r"\((mlp|linear|cnn)\)", lambda found: f"({_KNOWN[found[1]]})", text)
     text = re.sub(rf"(?<![\w-])(?:{_NAMES.pattern})(?![\w-])", lambda f: _KNOWN[f[0]], text)
     return powers(text)

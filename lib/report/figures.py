@@ -245,23 +245,31 @@ def plot_contamination(
 
 
 def plot_verdicts(found: Sequence[Verdict]) -> Figure:
-    """Draw a report's first screen: each question, its answer in a word, and in a line."""
+    """Draw a report's first screen: each question, its answer in a word, and in a line.
+
+    On a phone in one column, where a page is wide in two.
+    """
     from matplotlib.patches import Rectangle
 
-    from lib.plot import new_figure
+    from lib.plot import panels
 
-    texts = [textwrap.wrap(one.text, 60) for one in found]
+    texts = [textwrap.wrap(one.text, 48) for one in found]  # half a page, or a phone
     lines = [2.9 + 1.05 * len(text) for text in texts]  # of 0.15 inches
-    figure, ax = new_figure(height=0.15 * sum(lines))
-    ax.set(xlim=(0, 1), ylim=(sum(lines), 0))
-    ax.set_axis_off()
-    top = 0.0
-    for one, text, height in zip(found, texts, lines, strict=True):
-        ink = INKS[one.light]
-        ax.add_patch(Rectangle((0, top), 0.012, height - 0.6, color=ink))
-        at = {"x": 0.035, "va": "top", "fontsize": 9}
-        ax.text(y=top, s=one.question, weight="bold", **at)
-        ax.text(y=top + 1.05, s=f"{SIGNS[one.light]} {one.word}", weight="bold", color=ink, **at)
-        ax.text(y=top + 2.15, s="\n".join(text), **at | {"fontsize": 8.5})
-        top += height
+    middle = (len(found) + 1) // 2
+    columns = [part for part in (slice(middle), slice(middle, None)) if found[part]]
+    most = max(sum(lines[part]) for part in columns)
+    figure, axes = panels(len(columns), 0.15 * most)
+    for ax, part in zip(axes, columns, strict=True):
+        ax.set(xlim=(0, 1), ylim=(most, 0))
+        ax.set_axis_off()
+        top = 0.0
+        for one, text, height in zip(found[part], texts[part], lines[part], strict=True):
+            ink = INKS[one.light]
+            ax.add_patch(Rectangle((0, top), 0.012, height - 0.6, color=ink))
+            at = {"x": 0.035, "va": "top", "fontsize": 9}
+            said = f"{SIGNS[one.light]} {one.word}"
+            ax.text(y=top, s=one.question, weight="bold", **at)
+            ax.text(y=top + 1.05, s=said, weight="bold", color=ink, **at)
+            ax.text(y=top + 2.15, s="\n".join(text), **at | {"fontsize": 8.5})
+            top += height
     return figure

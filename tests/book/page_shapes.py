@@ -3,18 +3,13 @@
 A chapter begins with question, answer, one figure, what holds and what does not, what to do: its
 *main line*, which ends at the first code cell. Its height is measured by itself. A chapter may have
 a table for each figure in the flow, those of verdicts not counted. Of the tables that scroll
-sideways all are counted, the folded ones too; of bytes, those of `page_weights`.
-
-`python tests/book/page_shapes.py FOLDER [TABLE.csv]` measures the pages of a site at a width of
-1,280 px, prints a table, and fails where a page is above its limit.
+sideways all are counted, the folded ones too.
 """
 
-import sys
 from collections.abc import Collection
-from dataclasses import astuple, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from site_checks import DESKTOP, TYPESET, page_names, page_weights
+from site_checks import DESKTOP, TYPESET
 
 TALLEST = 18_000  # px
 MAIN_LINE = 6_000  # px, of a chapter, from the top of the page
@@ -60,7 +55,7 @@ class Shape:
     """Of a page: its height in px and its main line's (0: none), tables and code in the flow.
 
     `rows` and `longest` are of the longest table and cell, `wide` the tables that scroll sideways,
-    folded ones among them, and `weight` the bytes that only this page needs.
+    folded ones among them.
     """
 
     height: int
@@ -71,7 +66,6 @@ class Shape:
     longest: int
     wide: int
     figures: int = 0
-    weight: int = 0
 
 
 def shape(browser, url: str) -> Shape:
@@ -103,35 +97,3 @@ def too_long(shapes: dict[str, Shape], chapters: Collection[str] = ()) -> list[s
         if found.longest > LONGEST_CELL:
             said.append(f"{name} shows a cell of {found.longest} lines")
     return said
-
-
-def all_shapes(browser, address: str, folder: Path) -> dict[str, Shape]:
-    """The shapes of all pages of a site that is served at an address."""
-    names = [*page_names(folder), *page_names(folder, "reference")]
-    weights, _ = page_weights(folder)
-    shapes = {name: shape(browser, f"{address}/{name}") for name in names}
-    return {n: replace(s, weight=weights.get(n, 0)) for n, s in shapes.items()}
-
-
-def main(folder: Path, table: Path | None = None) -> int:
-    """Print the table, and what is above a limit."""
-    from playwright.sync_api import sync_playwright
-    from site_tools import CHROMIUM, LAUNCH, serve
-
-    with sync_playwright() as playwright, serve(folder) as address:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        shapes = all_shapes(browser, address, folder)
-        browser.close()
-    head = ["page", *(field.name for field in fields(Shape))]
-    rows = [[name, *astuple(found)] for name, found in shapes.items()]
-    for row in [head, *rows]:
-        print(f"{row[0]:<36}" + "".join(f"{entry:>9}" for entry in row[1:]))
-    if table is not None:
-        table.write_text("".join(",".join(map(str, row)) + "\n" for row in [head, *rows]))
-    said = too_long(shapes)
-    print(*said, sep="\n")
-    return 1 if said else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))

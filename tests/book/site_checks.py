@@ -2,11 +2,9 @@
 
 `visit` opens a page once, looks at it in both themes and at both widths, and returns a `Visit` with
 everything that is wrong on it, by the kind of fault; `page_weights` needs no browser.
-`python tests/book/site_checks.py FOLDER` prints what is found there.
 """
 
 import re
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -333,30 +331,6 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     return [tuple(result) for result in results]
 
 
-LOADED = """() => {
-  const [way] = performance.getEntriesByType('navigation');
-  const painted = performance.getEntriesByName('first-contentful-paint')[0];
-  return {painted: painted ? painted.startTime : null, content: way.domContentLoadedEventEnd,
-          loaded: way.loadEventEnd};
-}"""
-
-
-def load_times(browser, url: str, times: int = 5) -> list[dict[str, float]]:
-    """Milliseconds to a first visit's first paint, parsed text and last file, from the click on."""
-    found = []
-    for _ in range(times):  # a context of its own has an empty cache
-        context = browser.new_context(viewport={"width": DESKTOP, "height": 900})
-        page = context.new_page()
-        page.goto(url, wait_until="load")
-        page.wait_for_function(
-            "() => performance.getEntriesByType('navigation')[0].loadEventEnd > 0"
-            " && performance.getEntriesByName('first-contentful-paint').length > 0"
-        )
-        found.append(page.evaluate(LOADED))
-        context.close()
-    return found
-
-
 def page_names(folder: Path, *inside: str) -> list[str]:
     """All pages of a site but the reference's, the generated ones included; or those of folders.
 
@@ -402,31 +376,3 @@ def page_weights(folder: Path) -> tuple[dict[str, int], int]:
 def too_heavy(folder: Path) -> dict[str, int]:
     """The pages above `HEAVIEST`, with their weights."""
     return {name: size for name, size in page_weights(folder)[0].items() if size > HEAVIEST}
-
-
-def main(folder: Path) -> int:
-    """Print every fault of a site."""
-    from playwright.sync_api import sync_playwright
-    from site_tools import CHROMIUM, LAUNCH, serve
-
-    faults = 0
-    with sync_playwright() as playwright, serve(folder) as address:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=LAUNCH)
-        for name in page_names(folder):
-            start = time.perf_counter()
-            found = visit(browser, f"{address}/{name}")
-            print(f"{name}: {found.texts} texts in {time.perf_counter() - start:.1f} s")
-            for kind, items in found.faults.items():
-                faults += 1
-                print(f"  {kind}:", *(f"\n    {item}" for item in items[:6]))
-        print("first page (ms):", *load_times(browser, f"{address}/index.html"))
-        browser.close()
-    weights, shared = page_weights(folder)
-    for name, size in weights.items():
-        print(f"{name}: {size / MEGABYTE:.2f} MB")
-    print(f"shared: {shared / MEGABYTE:.2f} MB; too heavy: {too_heavy(folder)}")
-    return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

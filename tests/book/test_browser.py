@@ -254,7 +254,7 @@ def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, nam
 
 
 def test_a_chapter_prints_as_a_clean_document(browser, address):
-    """A4 in portrait: what is folded is there, code and navigation are not, nothing is cut."""
+    """A4 in portrait: solutions and tables are open, code and navigation gone, nothing is cut."""
     page = browser.new_page(viewport={"width": 703, "height": 1000})  # A4 less Chromium's margins
     page.goto(f"{address}/audit.html")
     page.evaluate(TYPESET)
@@ -262,13 +262,25 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
-    clicked = "summary, .companion-search, .companion-download, .companion-filter"
+    clicked = "summary, .companion-search, .companion-download, .companion-filter, .claim-more"
     code = page.query_selector_all("details.above-input")
     assert len(code) > 3
     assert not any(e.evaluate(visible) for e in code)
-    folded = page.query_selector_all(f".bd-article details:not(.above-input) > :not({clicked})")
+    opened = ":is(.sd-dropdown, .companion-rows)"
+    folded = page.query_selector_all(f".bd-article details{opened} > :not({clicked})")
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
+    closed = page.query_selector_all(".bd-article .companion-claim > :not(summary)")
+    assert len(closed) > 3
+    assert not any(e.evaluate("e => e.checkVisibility()") for e in closed)
+    figures = page.query_selector_all(".bd-article > section .companion-figure")
+    shares = [
+        f.evaluate("f => f.querySelector('img').clientWidth / f.clientWidth")
+        for f in figures
+        if f.is_visible()
+    ]
+    assert len(shares) > 1
+    assert min(shares) > 0.95
     wide = page.evaluate(
         """() => [...document.querySelectorAll('.bd-article :is(p, pre, table, figure, li)')]
         .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)

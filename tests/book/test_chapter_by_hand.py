@@ -14,7 +14,6 @@ from lib.book.chapters import (
     code_cells,
     computed_by,
     declared_parameters,
-    profile_parameters,
     read_chapter,
 )
 from lib.book.claims import ClaimError
@@ -111,15 +110,12 @@ def test_in_a_shell_the_last_declarations_count_and_what_papermill_injected(book
     assert opened(declared, injected, "open_chapter()", base=7.0) == {"base": 7.0}
     with pytest.raises(ParameterError, match="bas"):
         opened(declared, injected.replace("base", "bas"), base=2.0, bas=7.0)
-    with pytest.raises(ParameterError, match="base"):
-        opened(declared, "", base=101.0)
     # nbval keeps no history: the chapter's file has the declarations.
     (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters: [{file: one}]\n")
     given = {"In": [], "_i": "", "names": ["b"], "open_chapter": open_chapter}
     assert opened(**given) == {"base": 2.0, "names": ["b"]}
-    for wrong in ({"bas": 2.0}, {"base": 101.0}, {"names": ["c"]}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            opened(**(given | wrong))
+    with pytest.raises(ParameterError, match="base"):
+        opened(**given, base=101.0)
 
 
 def test_a_script_has_the_book_that_it_is_in(book, monkeypatch, capsys):
@@ -156,12 +152,9 @@ def test_tables_have_a_download_with_all_digits(chapter, shown):
     frame = pd.DataFrame({"a": [1.23456789]}, index=pd.Index(["x"], name="row"))
     chapter.table(frame, "numbers", "Caption <1>", {"a": ".2f"})
     (bundle,) = shown
-    for part in ("1.23<", "Caption &lt;1&gt;", "download='one_numbers.csv'"):
-        assert part in bundle["text/html"]
+    assert "Caption &lt;1&gt;" in bundle["text/html"]
     about = bundle[TABLE_MIME]
     assert (about["csv"], about["texts"]) == ("row,a\nx,1.23456789\n", ["row"])
-    chapter.table(frame, "aside", "Aside", aside=True)
-    assert "<summary>Aside (1 row)</summary>" in shown.pop()["text/html"]
     chapter.table(pd.DataFrame({"b": [1]}), "digest", "", csv=frame.reset_index())
     assert shown[1][TABLE_MIME]["csv"] == "b\n1\n"
     assert shown[1][TABLE_MIME]["whole"] == "row,a\nx,1.23456789\n"
@@ -313,12 +306,3 @@ def test_comments_of_a_cell_decide_nothing(one, other, same):
         first
     )
     assert computed_by(first | {"tags": ["raises-exception"]}) != computed_by(first)
-
-
-def test_profiles_without_a_file_or_with_an_empty_one(book):
-    params = book.parent / "params"
-    (params / "quick" / "one.yml").write_text("# nothing\n")
-    assert profile_parameters(params, "quick", "one") == profile_parameters(params, "gpu", "one")
-    assert profile_parameters(params, "gpu", "one") == {}
-    with pytest.raises(ParameterError, match="quick, standard, gpu"):
-        profile_parameters(params, "slow", "one")

@@ -160,14 +160,9 @@ def printed_by(source: str) -> str:
         (f"{COMMAND} -p trials 200", "trials"),
         (f"{COMMAND} -p level 2", "level = 2"),
         (f"{COMMAND} -p epsilons '[1.0]'", "epsilons"),  # -p knows no lists
-        (f"{COMMAND} -y '{{epsilon: [1.0]}}'", "epsilon"),
         (COMMAND.replace("quick/audit_trainings", "quick/training"), "is not for"),
         (COMMAND.replace("quick/", "slow/"), "No such file"),
         (COMMAND.replace("book/audit", "book/audits"), "is no chapter"),
-        (COMMAND.replace("book/audit", "audit"), "is not in book"),
-        (COMMAND.replace("out.ipynb", "out.html"), "no output"),
-        (f"{COMMAND} --parameter-file x", "No such option"),
-        (f"{COMMAND} -p level", "requires 2 arguments"),
     ],
 )
 def test_wrong_command_fails(command, message):

@@ -1,6 +1,6 @@
 """Notebooks that papermill writes and the site hands out, of the book's own chapters.
 
-They pass nbval as it is, and nbconvert shows nothing in them that only the book's builder knows.
+They pass nbval as it is.
 """
 
 import os
@@ -12,7 +12,6 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from bs4 import BeautifulSoup
 from nbval.plugin import coalesce_streams, get_sanitize_patterns
 from notebooks import LITERALLY, quick_parameters
 from site_tools import HTML, ROOT, build_site
@@ -119,56 +118,3 @@ MOVING = "<script type='application/json'>{}</script>{}"
 )
 def test_what_rounding_moves_is_sanitized_and_no_more(one, other, same):
     assert (sanitized(one) == sanitized(other)) == same
-
-
-# ------------------------------------------------------------------ as other viewers show them
-
-#: What MyST, Sphinx and jupytext know and a notebook viewer shows as it stands.
-LEFT = re.compile(r"\{[a-z][a-z:-]*\}|`|^\([\w-]+\)=|\(eq-|^:::|\]\(|\*\*|^%", re.MULTILINE)
-FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$", re.DOTALL)
-
-
-def left(page: str) -> list[str]:
-    """Leftovers in the prose of a notebook as HTML: markup that is shown, and links to nowhere."""
-    soup = BeautifulSoup(page, "html.parser")
-    ids = {tag["id"] for tag in soup.find_all(id=True)}
-    found = []
-    for prose in soup.select(".jp-RenderedMarkdown"):
-        links = [link["href"] for link in prose.find_all("a", href=True)]
-        found += [to for to in links if not to.startswith("https://") and to[1:] not in ids]
-        found += [str(fence) for fence in prose.select("code[class*='{']")]
-        for code in prose.find_all(["code", "pre"]):
-            code.decompose()
-        found += LEFT.findall(FORMULA.sub("", prose.get_text()))
-    return found
-
-
-def converted(notebook: nbformat.NotebookNode) -> str:
-    from nbconvert import HTMLExporter
-
-    return HTMLExporter().from_notebook_node(notebook)[0]
-
-
-@pytest.mark.data
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*LITERALLY, "site"])
-def test_nbconvert_shows_nothing_that_only_a_book_knows(name, written):
-    path = HTML / "notebooks" / "suitability.ipynb" if name == "site" else written / f"{name}.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    page = converted(notebook)
-    assert left(page) == []
-    assert page.count("jp-RenderedMarkdown") >= sum(
-        c.cell_type == "markdown" for c in notebook.cells
-    )
-
-
-DIRTY = ["{term}`x`", "{value}`a.b`", "```{result} x\n```", "(here)=\n# T", "[a](b.py)"]
-DIRTY += ["[a](#nowhere)", "$$\na\n$$ (eq-one)"]
-
-
-@pytest.mark.parametrize("text", DIRTY)
-def test_leftovers_are_found(text):
-    clean = nbformat.v4.new_markdown_cell("# T\n[a](#T), `{term}` and $a_{b}$, [c](https://d.e).")
-    dirty = nbformat.v4.new_markdown_cell(text)
-    assert left(converted(nbformat.v4.new_notebook(cells=[clean]))) == []
-    assert left(converted(nbformat.v4.new_notebook(cells=[clean, dirty]))) != []

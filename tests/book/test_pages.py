@@ -174,16 +174,11 @@ def test_a_figure_of_theory_is_shown_with_a_run_that_has_none(book):
     assert "In theory" in shown(page, of)
 
 
-def test_the_foot_says_which_run_and_how_to_see_ones_own(book):
-    change(book, commit="0123456789")
-    said = page_of(book, OWN).source
-    for part in ("(standard)", "photographs, a CNN", "0123456,", "2026-01-02", "3 min on 2 cores"):
-        assert part in said
-    assert said.endswith("`COMPANION_SHOW=build make book`.")
+def test_the_foot_says_how_to_see_ones_own_run_or_why_there_is_no_other(book):
+    """Which run it is `test_one_run_a_page.py` asks the real site."""
+    assert page_of(book, OWN).source.endswith("`COMPANION_SHOW=build make book`.")
     assert page_of(book, OWN, build=True).source.endswith("Recorded runs: `make book`.")
-    older = page_of(book, OWN, values_quoted=["newer"]).source
-    assert "older than the text" in older
-    assert "COMPANION_SHOW" not in older
+    assert "older than the text" in page_of(book, OWN, values_quoted=["newer"]).source
     change(book, shown=None)
     assert "Printed lines, moving figures and those of theory are this" in page_of(book, OWN).source
 
@@ -354,16 +349,6 @@ def test_verdicts_are_of_the_largest_run_that_covers_the_claim_and_say_if_not_of
     assert "ours 0.4 <small>this build</small>" in third
     page = page_of(book, *of, claims=claims, records=records, build=True)
     assert all("ours 0.4</span>" in shown(page, each) for each in of)
-
-
-@pytest.mark.parametrize("count", [3, 4])
-def test_more_than_three_verdicts_of_a_cell_are_one_table(book, count):
-    claims = {i: claim(i) for i in "ABCD"[:count]}
-    of = cell("x", *(verdict(each, 1) for each in claims.values()), source="check")
-    found = _code_cell(of, "cell-1", page_of(book, of, claims=claims)).outputs
-    pages = [o["data"]["text/html"] for o in found if "data" in o]
-    assert "".join(pages).count("id='claim-") == count
-    assert (len(pages), "<table" in pages[0]) == ((3, False) if count == 3 else (1, True))
 
 
 def test_a_group_of_cells_is_drawn_from_recorded_runs_or_this_build_alone(book, monkeypatch):

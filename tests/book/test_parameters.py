@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -52,6 +54,9 @@ def test_unknown_name():
         validate_parameters(DECLARED, {"margn": 1})
     with pytest.raises(ParameterError, match="allowed: none"):
         validate_parameters((), {"anything": 1})
+    with pytest.raises(ParameterError, match="quick, standard, gpu"):
+        profile_parameters(Path(), "slow", "one")
+    assert profile_parameters(Path(), "gpu", "no such chapter") == {}
 
 
 @pytest.mark.parametrize(
@@ -93,9 +98,11 @@ def test_every_profile_has_a_valid_file_for_every_chapter(root):
     assert {(p, c) for p in ("quick", "standard", "gpu") for c in chapters} <= seen
 
 
-def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypatch):
+def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypatch, tmp_path):
     """Registered for the chapter, or handed to it by the build because a parameter names them."""
-    monkeypatch.setenv("COMPANION_OFFLINE", "1")  # asked for, not fetched
+    monkeypatch.setenv("COMPANION_OFFLINE", "1")  # asked for; none is here, to be fetched or read
+    for place in ("COMPANION_DATA", "COMPANION_CACHE"):
+        monkeypatch.setenv(place, str(tmp_path))
     monkeypatch.setenv("COMPANION_CHAPTER", "canaries")
     with pytest.raises(UndeclaredData):
         available("cifar/cifar10_binary")
@@ -112,8 +119,3 @@ def test_the_data_that_a_profile_names_can_be_read_in_its_chapter(root, monkeypa
     given = {"images": "svhn", "other": 3, "list": ["gtsrb"]}
     assert named_data(given) == ["svhn/test", "svhn/train"]
     assert named_data({"dataset": "sst2"}) == ["sst2/dev", "sst2/train"]
-
-
-def test_parallel_lists_may_repeat_a_value():
-    (given,) = parse_parameters("sizes: list[int] = [3, 3]  # [1, 9] batch, one for each regime\n")
-    assert given.check([2, 2, 1]) == [2, 2, 1]

@@ -1,4 +1,4 @@
-"""The checks of the site catch what they are for, and a small book passes them all.
+"""A small book as it is published, in a browser; and the checks of the site see faults.
 
 The book is the throw-away one with a figure, a wide table and formulas, as it would be published:
 its repository is known, and it lies below a path of its host, as project pages on GitHub do.
@@ -8,13 +8,12 @@ import json
 import re
 import subprocess
 import urllib.request
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
-from page_shapes import LONGEST_CELL, MAIN_LINE, TALLEST, Shape, shape, too_long
-from site_checks import HEAVIEST, page_names, page_weights, search, too_heavy, visit
+from page_shapes import MAIN_LINE, TALLEST, shape, too_long
+from site_checks import page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
 
@@ -101,14 +100,14 @@ def page(browser):
     opened.close()
 
 
-def test_a_good_book_is_without_fault(browser, book, published):
-    found = {name: visit(browser, f"{published}/{name}") for name in page_names(book.html)}
-    assert {name: seen.faults for name, seen in found.items() if seen.faults} == {}
-    assert set(found) == {"index.html", "one.html", "two.html", "ledger.html", "search.html"}
-    assert found["one.html"].figures == found["index.html"].formulas == 2
-    assert found["one.html"].scrolling >= 1  # the wide table, on a phone
-    assert found["index.html"].scrolling >= 1  # the code; the table of the prose does not
-    assert set(page_weights(book.html)[0]) == set(found)
+def test_pages_below_a_path_are_without_fault(browser, book, published):
+    names = page_names(book.html)
+    assert names == ["index.html", "ledger.html", "one.html", "search.html", "two.html"]
+    index, one = (visit(browser, f"{published}/{name}.html") for name in ("index", "one"))
+    assert index.faults == one.faults == {}
+    assert one.figures == index.formulas == 2
+    assert min(one.scrolling, index.scrolling) >= 1  # the wide table; the code: on a phone
+    assert set(page_weights(book.html)[0]) == set(names)
     assert too_heavy(book.html) == {}
 
 
@@ -283,7 +282,7 @@ def test_notebooks_for_colab_install_the_commit_first(book, name):
     exec(compile(code, "cell", "exec"), {})  # a call of get_ipython would be a NameError
 
 
-# ------------------------------------------------------------- faults, one at a time
+# ------------------------------------------------------------- faults on a page are seen
 
 GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -298,197 +297,53 @@ GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A pa
 <label>Name <input></label><div style="overflow-x:auto" role="region" tabindex="0" aria-label="t">
 <table style="width:900px"><tr><td>wide</td></tr></table></div>
 <p id="end">End</p></article></main><footer>Version 1.0 of 2026-01-31</footer></body></html>"""
-
-CODE = f"<div class='highlight'><pre style='overflow:auto' tabindex='0'>{'x' * 999}</pre></div>"
-IMAGE = '<meta property="og:image" content="card.png">'
-FAULTS = [
-    ("images that do not load", "data:image/svg+xml,%3Csvg", "data:image/svg+xml,nothing"),
-    ("images without alternative text", 'alt="nothing"', 'alt=" "'),
-    ("figures without caption", "<figcaption>A figure.</figcaption>", ""),
-    ("not exactly one h1", "<h3>Piece</h3>", "<h3>Piece</h3><h1>Again</h1>"),
-    ("headings that skip a level", "<h2>Part</h2><h3>", "<h3>"),
-    ("empty headings", "<h3>Piece</h3>", "<h3> </h3>"),
-    ("fields without label", "<label>Name <input></label>", "Name <input>"),
-    ("links or buttons without name", ">a link</a>", "><i></i></a>"),
-    ("ids used twice", "<h3>", "<h3 id='end'>"),
-    ("links to a missing part of the page", "#end", "#start"),
-    ("no language", ' lang="en"', ""),
-    ("no title", "A page</title>", "</title>"),
-    ("no viewport", '<meta name="viewport"', '<meta name="nothing"'),
-    ("no description", '<meta name="description"', '<meta name="nothing"'),
-    ("no social card", '<meta property="og:title"', '<meta property="nothing"'),
-    ("no social card", '<meta name="twitter:card"', '<meta name="nothing"'),
-    ("social addresses that are not absolute", "<link rel", f"{IMAGE}<link rel"),
-    ("no favicon", '<link rel="icon" href="data:,">', ""),
-    ("no version in the footer", "Version 1.0", "Version"),
-    ("no date in the footer", "2026-01-31", "some day"),
-    ("raw markup", "Text,", "Text \\(x\\),"),
-    ("raw markup", "Text,", "Text {value}`a.b`,"),
-    ("formulas not typeset", "Text,", "Text <span class='math'>x</span>,"),
-    ("formulas with errors", "Text,", "Text <mjx-merror>x</mjx-merror>,"),
-    ("code lines that are cut (1280 px)", "<p id=", f"{CODE}<p id="),
-    ("scrolls sideways (360 px)", "<p id=", "<p style='width:700px' id="),
-    ("tables that are cut (360 px)", "overflow-x:auto", "overflow-x:clip"),
-    (
-        "captions that are cut (360 px)",
-        "<tr>",
-        f"<caption style='text-align:left'>{'many words ' * 9}</caption><tr>",
+FAULTS = {
+    "images without alternative text": ('alt="nothing"', 'alt=" "'),
+    "figures without caption": ("<figcaption>A figure.</figcaption>", ""),
+    "headings that skip a level": ("<h2>Part</h2><h3>", "<h3>"),
+    "fields without label": ("<label>Name <input></label>", "Name <input>"),
+    "links or buttons without name": (">a link</a>", "><i></i></a>"),
+    "links to a missing part of the page": ("#end", "#start"),
+    "no language": (' lang="en"', ""),
+    "no title": ("A page</title>", "</title>"),
+    "raw markup": ("Text,", "Text {value}`a.b`,"),
+    "formulas not typeset": ("Text ", "Text <span class='math'>x</span> "),
+    "scrolls sideways (360 px)": ("<p id=", "<p style='width:700px' id="),
+    "tables that are cut (360 px)": ("overflow-x:auto", "overflow-x:clip"),
+    "low contrast (light)": ("</main>", "<p style='color:#777;background:#fff'>4.48</p></main>"),
+    "figures on a dark ground (dark)": (
+        "</head>",
+        "<style>html[data-theme=dark] figure { background: #111; color: #eee }</style></head>",
     ),
-    ("scrolls without keyboard (360 px)", ' tabindex="0"', ""),
-    ("scrolling tables without role or name (360 px)", ' aria-label="t"', ""),
-    ("scrolling tables without role or name (360 px)", ' role="region"', ""),
-    ("axe", "<footer>", "<footer role='nothing'>"),
-    ("errors", "</footer>", "</footer><script>throw new Error('broken')</script>"),
-    ("other hosts asked", "</footer>", "</footer><script>fetch('https://example.org/x')</script>"),
-]
-
-CONTRASTS = [
-    ("#767676", "#fff", "1rem", True),  # 4.54
-    ("#777777", "#fff", "1rem", False),  # 4.48
-    ("#949494", "#fff", "24px", True),  # 3.03, large
-    ("#959595", "#fff", "24px", False),  # 2.99
-    ("rgb(0 0 0 / 50%)", "#fff", "1rem", False),  # grey, in the end
-    ("rgb(0 0 0 / 60%)", "#fff", "1rem", True),
-    ("#fff", "rgb(0 0 0 / 50%)", "1rem", False),  # on grey, in the end
-]
+    "errors": ("</footer>", "</footer><script>throw new Error('broken')</script>"),
+    "other hosts asked": ("</footer>", "</footer><script>fetch('https://a.b/x')</script>"),
+}
 
 
-def look(browser, folder: Path, text: str):
-    (folder / "index.html").write_text(text, encoding="utf-8")
-    with serve(folder) as url:
-        return visit(browser, f"{url}/index.html", settle=0)  # no script of the theme is there
+def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(browser, tmp_path):
+    bad = GOOD
+    for old, new in FAULTS.values():
+        assert old in bad
+        bad = bad.replace(old, new, 1)
+    tall = GOOD.replace(
+        "<p id=", f"<div class='cell'></div><p style='height:{TALLEST}px'></p><p id="
+    )
+    for name, text in (("good", GOOD), ("bad", bad), ("tall", tall)):
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    with serve(tmp_path) as url:  # no script of the theme is there to wait for
+        good, found = (visit(browser, f"{url}/{n}.html", settle=0) for n in ("good", "bad"))
+        shapes = {f"{n}.html": shape(browser, f"{url}/{n}.html") for n in ("good", "tall")}
+    assert good.faults == {}
+    assert (good.figures, good.tables, good.scrolling) == (1, 1, 1)
+    assert {*FAULTS, "axe"} <= {*found.faults}
+    said = too_long(shapes, ["good.html"])
+    assert [each.split()[:3] for each in said] == [
+        ["good.html", "does", "not"],  # say where its main line ends
+        ["tall.html", "is", f"{shapes['tall.html'].height:,}"],
+    ]
 
 
-def measured(browser, folder: Path, added: str) -> Shape:
-    """The shape of a good page with something more."""
-    (folder / "index.html").write_text(GOOD.replace("<p id=", f"{added}<p id="))
-    with serve(folder) as url:
-        return shape(browser, f"{url}/index.html")
-
-
-def test_a_good_page_has_no_fault(browser, tmp_path):
-    found = look(browser, tmp_path, GOOD)
-    assert found.faults == {}
-    assert (found.figures, found.tables, found.scrolling) == (1, 1, 1)
-    assert found.texts > 10
-
-
-def pages_with_faults() -> list[tuple[set[str], str]]:
-    """Every fault on one of a few pages, none of which has two of a kind: a visit takes seconds."""
-    made: list[tuple[set[str], str]] = []
-    for kind, old, new in FAULTS:
-        assert old in GOOD
-        place = 0
-        while place < len(made):
-            kinds, text = made[place]
-            narrow = kind.endswith("px)") and any(other.endswith("px)") for other in kinds)
-            if old in text and kind not in kinds and not narrow:  # what is cut does not scroll
-                break
-            place += 1
-        kinds, text = made[place] if place < len(made) else (set(), GOOD)
-        made[place : place + 1] = [(kinds | {kind}, text.replace(old, new, 1))]
-    return made
-
-
-@pytest.mark.parametrize(("kinds", "text"), pages_with_faults())
-def test_each_fault_is_seen_and_no_other(browser, tmp_path, kinds, text):
-    # A fetch that is refused, and an icon or a picture that is not there, are errors too.
-    # Axe sees some of them as well.
-    found = set(look(browser, tmp_path, text).faults)
-    assert found - {"errors", "axe"} == kinds - {"errors", "axe"}
-    assert found >= kinds
-
-
-def test_contrast_is_that_of_the_text_on_what_lies_below_it(browser, tmp_path):
-    samples = "<details><summary>More</summary><p style='color:#ccc'>pale</p></details>"
-    for number, (ink, ground, size, _) in enumerate(CONTRASTS):
-        style = f"color:{ink};background:{ground};font-size:{size}"
-        samples += f"<p style='{style}'>sample {number}</p>"
-    few = {f"sample {number}" for number, (*_, enough) in enumerate(CONTRASTS) if not enough}
-    faults = look(browser, tmp_path, GOOD.replace("<p id=", f"{samples}<p id=")).faults
-    assert set(faults) == {"low contrast (light)", "low contrast (dark)"}
-    for said in faults.values():
-        assert {re.search(r"> (.*)", text)[1] for text in said} == few | {"pale"}
-
-
-def test_themes_are_told_apart_and_figures_need_a_light_ground(browser, tmp_path):
-    dark = "html[data-theme=dark] p { background: #333 }"
-    dark += "html[data-theme=dark] figure { background: #111; color: #eee }"
-    text = GOOD.replace("</head>", f"<style>{dark}</style></head>")
-    faults = look(browser, tmp_path, text).faults
-    assert set(faults) == {"low contrast (dark)", "figures on a dark ground (dark)"}
-
-
-@pytest.mark.parametrize(
-    ("turned", "well"),
-    [("invert(0.91) hue-rotate(180deg)", True), ("invert(0.5)", False), ("brightness(0.8)", False)],
-)
-def test_in_the_dark_a_figure_is_turned_whole_or_not_at_all(browser, tmp_path, turned, well):
-    dark = f"html[data-theme=dark] figure img {{ background: white; filter: {turned} }}"
-    text = GOOD.replace("</head>", f"<style>{dark}</style></head>")
-    faults = look(browser, tmp_path, text).faults
-    assert set(faults) == (set() if well else {"figures on a dark ground (dark)"})
-
-
-def test_shape_is_that_of_what_is_shown_without_opening_anything(browser, tmp_path):
-    rows = "".join(f"<tr><td>{i}</td></tr>" for i in range(14))
-    code = "<div class='cell_input'><pre>a\nb\nc\n</pre></div>"
-    block = f"<table><tbody>{rows}</tbody></table>{code}<p style='height:{TALLEST}px'></p>"
-    found = measured(browser, tmp_path, block)
-    assert found.height > TALLEST
-    assert (found.tables, found.rows, found.lines, found.longest) == (2, 14, 3, 3)
-    assert len(too_long({"index.html": found})) == 2
-    wide = "<table style='width:2000px'><tr><td>a</td></tr></table>"
-    block += f"<div style='overflow-x:auto'>{wide}</div>"
-    found = measured(browser, tmp_path, f"<details>{block}</details>")
-    assert found.height < 1000
-    assert (found.tables, found.rows, found.lines, found.main) == (1, 1, 0, 0)
-    assert too_long({"a.html": found}) == ["a.html has 1 tables that scroll sideways"]
-
-
-def test_what_is_too_long(browser, tmp_path):
-    assert too_long({"which_function.html": Shape(9, 0, 1, 99, 0, LONGEST_CELL, 0)}) == []
-    assert too_long({"a.html": Shape(9, 0, 0, 0, 99, LONGEST_CELL + 1, 0)}) != []
-    assert too_long({"reference/a.html": Shape(TALLEST + 1, 0, 0, 0, 0, 0, 0)}) == []
-    for tables, figures, said in ((1, 0, 0), (2, 0, 1), (2, 1, 1), (3, 3, 0), (4, 3, 1)):
-        found = {"a.html": Shape(9, 5, tables, 1, 0, 0, 0, figures)}
-        assert len(too_long(found, {"a.html"})) == said
-        assert too_long(found) == []
-    space = f"<p style='height:{MAIN_LINE - 500}px'></p>"
-    end = "<div class='cell'>1 + 1</div>"
-    for text, said in ((space, "ends"), (space + end, ""), (space * 2 + end, "main line")):
-        found = replace(measured(browser, tmp_path, text), height=0, wide=0)
-        assert said in "".join(too_long({"a.html": found}, {"a.html"})) or not said
-        assert (found.main > 0, found.main > MAIN_LINE) == (said != "ends", said == "main line")
-
-
-def test_weight_is_that_of_the_page_and_of_what_it_alone_uses(tmp_path):
-    (tmp_path / "_static").mkdir()
-    for name, size in (("_static/theme.js", 7000), ("own.png", 2000), ("both.png", 4000)):
-        (tmp_path / name).write_bytes(b"1" * size)
-    first = "<img src='own.png'><img src='both.png?v=1'><script src='_static/theme.js'></script>"
-    second = "<img src='both.png'><img src='https://example.org/own.png'>"
-    for name, text in (("first", first), ("second", second), ("404", "")):
-        (tmp_path / f"{name}.html").write_text(text)
-    weights, shared = page_weights(tmp_path)
-    assert weights == {"first.html": len(first) + 2000, "second.html": len(second)}
-    assert shared == 7000
-    assert too_heavy(tmp_path) == {}
-    (tmp_path / "own.png").write_bytes(b"1" * int(HEAVIEST))
-    assert list(too_heavy(tmp_path)) == ["first.html"]
-
-
-def test_search_works_below_a_path_and_one_that_is_broken_is_noticed(browser, book, published):
-    from playwright.sync_api import TimeoutError as NoAnswer
-
+def test_search_works_below_a_path(browser, published):
     ((text, link),) = search(browser, published, "quokka")
     assert (text, link.split("#")[0].split("?")[0]) == ("A book", f"{published}/index.html")
     assert search(browser, published, "zyzzyvaquux") == []
-    index = book.html / "searchindex.js"
-    text = index.read_text(encoding="utf-8")
-    index.write_text(re.sub(r"^Search\.setIndex", "Search.nothing", text), encoding="utf-8")
-    try:
-        with pytest.raises(NoAnswer):
-            search(browser, published, "quokka", seconds=3)
-    finally:
-        index.write_text(text, encoding="utf-8")

@@ -7,7 +7,6 @@ import re
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
-from xml.etree import ElementTree
 
 import jupytext
 import nbformat
@@ -89,45 +88,6 @@ def test_the_bibliography_names_authors_and_years_and_leads_to_preprints():
 # ------------------------------------------------------------- other machines
 
 
-def pins(path: Path) -> dict[str, str]:
-    """What a requirements file pins, with the files that it includes."""
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        line = line.split(" #")[0].strip()
-        if line.startswith("-r "):
-            found |= pins(path.parent / line.removeprefix("-r ").strip())
-        elif line and not line.startswith(("#", "-")):
-            name, _, version = line.partition("==")
-            assert version, line
-            found[name.lower().replace("_", "-")] = version
-    return found
-
-
-def test_every_way_to_install_has_the_same_pins():
-    expected = pins(ROOT / "requirements.txt")
-    assert expected["torch"] == "2.13.0"
-    assert len(expected) > 100
-    by_pip = next(d["pip"] for d in load("environment.yml")["dependencies"] if isinstance(d, dict))
-    found = {}
-    for entry in by_pip:
-        assert entry.startswith(("-r ", "-e ")), entry  # no pin of its own that could differ
-        if entry.startswith("-r "):
-            found |= pins(ROOT / entry.removeprefix("-r "))
-    assert found == expected
-    assert pins(ROOT / ".binder" / "requirements.txt") == expected
-
-
-def test_everything_runs_on_the_same_python():
-    assert "python=3.11" in load("environment.yml")["dependencies"]
-    assert (ROOT / ".binder" / "runtime.txt").read_text().strip() == "python-3.11"
-    assert re.search(r"^FROM python:3\.11\.", dockerfile(), re.M)
-    for workflow in ("publish", "test"):
-        jobs = load(f".github/workflows/{workflow}.yml")["jobs"].values()
-        steps = [s for job in jobs for s in job.get("steps", [])]
-        steps = [s for s in steps if "setup-python" in s.get("uses", "")]
-        assert [s["with"]["python-version"] for s in steps] == ["3.11"]
-
-
 def test_binder_installs_the_package_and_opens_chapters_as_notebooks():
     path = ROOT / ".binder" / "postBuild"
     text = path.read_text(encoding="utf-8")
@@ -163,11 +123,6 @@ def test_devcontainer_fits_its_dockerfile():
     assert re.search(r"^READY := \$\(VENV\)/\.ready$", (ROOT / "Makefile").read_text(), re.M)
     (port,) = settings["forwardPorts"]
     assert f"EXPOSE {port}\n" in dockerfile()
-
-
-def test_chapters_are_paired_with_notebooks_outside_the_book():
-    config = tomllib.loads((ROOT / "jupytext.toml").read_text(encoding="utf-8"))
-    assert config["formats"] == {"book/": "py:percent", "notebooks/": "ipynb"}
 
 
 @pytest.mark.parametrize("chapter", chapter_files(ROOT / "book"))
@@ -213,12 +168,9 @@ def test_card_is_drawn_by_the_code(tmp_path):
 )
 def test_address_of_the_site(configured, repository, address):
     assert site.site_address(configured, repository) == address
-
-
-@pytest.mark.parametrize("configured", ["book.example.org", "/where/", "ftp://example.org"])
-def test_address_must_be_absolute(configured):
-    with pytest.raises(ValueError, match=re.escape(repr(configured))):
-        site.site_address(configured, "")
+    for relative in ("book.example.org", "/where/", "ftp://example.org"):
+        with pytest.raises(ValueError, match=re.escape(repr(relative))):
+            site.site_address(relative, repository)
 
 
 def test_descriptions_end_with_a_word():
@@ -245,47 +197,15 @@ def test_figures_become_lighter_and_stay_what_they_are():
     assert len(light) < 0.35 * len(page)
     text = unquote_to_bytes(found[1])
     assert site.light_svg(text.decode()) == text.decode()  # a recorded figure goes through it twice
-    drawn = "{http://www.w3.org/2000/svg}path", "{http://www.w3.org/2000/svg}use"
-    tops = map(ElementTree.fromstring, (stream.getvalue(), text))
-    olds, news = ([e for e in top.iter() if e.tag in drawn] for top in tops)
-    fewer = 0
-    for old, new in zip(olds, news, strict=True):
-        assert old.tag == new.tag
-        for key in ("x", "y"):
-            assert float(old.get(key, 0)) == pytest.approx(float(new.get(key, 0)), abs=0.0051)
-        if "d" in old.attrib:
-            a, b = corners(old.attrib["d"]), corners(new.attrib["d"])
-            assert max(distance(point, b) for point in a) <= 0.035
-            fewer += len(a) - len(b)
-    assert fewer > 300
+    old, new = stream.getvalue().decode(), text.decode()
+    for place in (r' x="(.*?)"', r' y="(.*?)"'):
+        points = (np.array(re.findall(place, svg), float) for svg in (new, old))
+        np.testing.assert_allclose(*points, atol=0.0051)
     (wide,) = re.findall("srcset='(.*?)'", site.minify_svg(page.replace("src=", "srcset=")))
     assert " " not in wide  # which would end the address
     assert unquote_to_bytes(wide.removeprefix("data:image/svg+xml,")) == text
     other = "<img src='data:image/png;base64,AAAA'> 1.23456 data:image/svg+xml,x"
     assert site.minify_svg(other) == other
-
-
-def corners(path: str) -> list[tuple[float, float]]:
-    """The points of a path, absolute; relative commands may leave out what is repeated."""
-    found, at, start = [], np.zeros(2), np.zeros(2)
-    for letter, text in re.findall(r"([MLQCZmlqcz])([^MLQCZmlqcz]*)", path):
-        numbers = np.array(re.findall(r"-?\d+(?:\.\d+)?", text), float).reshape(-1, 2)
-        at = start if letter in "zZ" else at
-        per = {"q": 2, "c": 3}.get(letter.lower(), 1)
-        for step in range(0, len(numbers), per):
-            points = numbers[step : step + per] + (at if letter.islower() else 0)
-            found += map(tuple, points)
-            at = points[-1]
-            start = at if letter in "Mm" and step == 0 else start
-    return found
-
-
-def distance(point: tuple[float, float], line: list[tuple[float, float]]) -> float:
-    """From the nearest piece of a line."""
-    a, b = np.array(line[:1] + line[:-1]), np.array(line)
-    along = ((point - a) * (b - a)).sum(1) / np.maximum(((b - a) ** 2).sum(1), 1e-12)
-    nearest = a + np.clip(along, 0, 1)[:, None] * (b - a)
-    return float(np.hypot(*(point - nearest).T).min())
 
 
 @pytest.mark.parametrize(

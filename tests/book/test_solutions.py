@@ -5,7 +5,7 @@ from docutils import nodes
 from docutils.utils import new_document
 from sphinx.errors import ExtensionError
 
-from lib.book.exercises import as_details, by_itself, into_folds
+from lib.book.exercises import as_details, into_folds
 
 FOLD = """1. A question?
 
@@ -65,9 +65,3 @@ def test_a_notebook_has_folds_that_every_viewer_knows():
     assert second in said
     assert ":::{margin}\nAn aside.\n:::" in said
     assert as_details("No fold.\n") == "No fold.\n"
-
-
-@pytest.mark.parametrize("tag", ["solution", "try-it"])
-def test_a_cell_of_an_exercise_is_no_part_of_the_run(tag):
-    assert by_itself(["x", tag])
-    assert not by_itself(["x"])

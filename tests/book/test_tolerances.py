@@ -1,8 +1,7 @@
 """The comparison of printed numbers itself."""
 
 import pytest
-import yaml
-from tolerances import FILE, Tolerance, differences, table_differences, tolerances
+from tolerances import FILE, Tolerance, differences, named_tolerances, table_differences
 
 from lib.book.chapters import chapter_files
 
@@ -68,16 +67,6 @@ def test_rows_of_their_own():
     assert len(table_differences(old, old.replace("3.00", "3.90"), allowed, "others")) == 1
 
 
-def test_the_file_says_why(tmp_path):
-    path = tmp_path / "tolerances.yml"
-    path.write_text("one:\n  'numbers/x': {absolute: 0.1}\n")
-    with pytest.raises(ValueError, match="one: numbers/x: needs a tolerance and because"):
-        tolerances("one", path)
-    assert tolerances("two", path) == {}
-
-
 def test_the_file_names_chapters():
-    chapters = chapter_files(FILE.parents[2] / "book")
-    assert set(yaml.safe_load(FILE.read_text(encoding="utf-8")) or {}) <= set(chapters)
-    for chapter in chapters:
-        tolerances(chapter)
+    """And says why: `named_tolerances` refuses one without a reason."""
+    assert {*named_tolerances()} <= {*chapter_files(FILE.parents[2] / "book")}

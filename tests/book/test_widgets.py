@@ -69,36 +69,24 @@ def test_the_decision_opens_on_data_whose_verdict_turns_and_whose_estimates_hide
 
 
 class Reader(HTMLParser):
-    """Elements with their attributes; every one must be closed, in the right order."""
-
-    VOID = frozenset({"img", "input"})
+    """Elements with their attributes, none twice."""
 
     def __init__(self, text):
         super().__init__()
-        self.elements, self.open, self.texts = [], [], {}
+        self.elements = []
         self.feed(text)
         self.close()
-        assert not self.open, self.open
 
     def handle_starttag(self, tag, attributes):
-        names = [name for name, _ in attributes]
-        assert len(names) == len(set(names)), (tag, names)
+        assert len(dict(attributes)) == len(attributes), (tag, attributes)
         self.elements.append((tag, dict(attributes)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.setdefault(self.open[-1], []).append(data)
 
     def all(self, *tags):
         return [attributes for tag, attributes in self.elements if tag in tags]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_html_is_well_formed_and_labelled(widgets, kind):
+def test_controls_have_labels_and_figures_words(widgets, kind):
     text = widgets[kind].html("chapter")
     assert len(text.encode()) < 100_000
     page = Reader(text)
@@ -106,32 +94,17 @@ def test_html_is_well_formed_and_labelled(widgets, kind):
     assert len(ids) == len(set(ids))
     labelled = [a["for"] for a in page.all("label")]
     assert sorted(labelled) == sorted(a["id"] for a in page.all("input", "select") if "id" in a)
-    assert all(text.strip() for text in page.texts["label"])
     for each in page.all("input", "select"):
         assert each.get("id") in labelled or each["aria-labelledby"] in ids
     assert all(a["for"] in labelled for a in page.all("output"))
-    (image,) = page.all("img")
-    assert image["src"].startswith("data:image/svg+xml;base64,")
-    assert len(image["alt"]) > 40
-    (svg,) = page.all("svg")
-    assert svg["role"] == "img"
-    assert len(svg["aria-label"]) > 40
+    (image,), (svg,) = page.all("img"), page.all("svg")
+    assert min(len(image["alt"]), len(svg["aria-label"])) > 40
     status = [a for a in page.all("p") if a.get("role") == "status"]
     assert [a["aria-live"] for a in status] == ["polite"]
     # The still figure is what is seen until the script says otherwise.
     hidden = [a.get("class") for _, a in page.elements if "hidden" in a]
     assert hidden == ["companion-live"]
     assert page.all("script") == [{"type": "application/json"}]
-    # A figure's caption is its last child.
-    assert text.endswith("</figcaption></figure>")
-
-
-def test_still_figures_are_drawings_and_the_same_each_time(widgets, folds):
-    for widget in widgets.values():
-        assert widget.still.startswith(b"<?xml")
-        assert widget.still.rstrip().endswith(b"</svg>")
-    again = interactive.suitability_decision(folds, 0.02, 0.05)
-    assert again.html("x") == widgets["suitability-decision"].html("x")
 
 
 def test_markup_in_names_is_text(widgets):
@@ -141,14 +114,8 @@ def test_markup_in_names_is_text(widgets):
     assert "region \\u003cA>" in text
 
 
-def test_still_captions_have_the_numbers_of_lib(widgets):
-    low, high = audit.epsilon_interval(audit.AttackCounts(65, 25, 75, 35), 0.05, 0.95)
-    assert f"from {low:.3f} to {high:.3f}" in widgets["epsilon-posterior"].still_caption
-
-
-def test_the_script_is_small_and_asks_nobody():
+def test_the_script_asks_nobody_and_runs_no_text():
     script = (STATIC / "widgets.js").read_text(encoding="utf-8")
-    assert len(script.encode()) < 40_000
     for word in ("fetch(", "XMLHttpRequest", "import(", "eval(", "innerHTML"):
         assert word not in script
     style = (STATIC / "widgets.css").read_text(encoding="utf-8")

@@ -126,12 +126,13 @@ class Book:
             **extra,
         }
 
-    def command(self) -> list[str]:
-        return [str(Path(sys.executable).parent / "jupyter-book"), "build", "book"]
+    def command(self, *arguments: str) -> list[str]:
+        program = str(Path(sys.executable).parent / "jupyter-book")
+        return [program, "build", *(arguments or ("book",))]
 
-    def start(self, **extra: str) -> subprocess.Popen:
+    def start(self, *arguments: str, **extra: str) -> subprocess.Popen:
         return subprocess.Popen(
-            self.command(),
+            self.command(*arguments),
             cwd=self.root,
             env=self.environment(**extra),
             stdout=subprocess.PIPE,
@@ -140,14 +141,14 @@ class Book:
             start_new_session=True,
         )
 
-    def run(self, fails: bool = False, **extra: str) -> str:
+    def run(self, *arguments: str, fails: bool = False, **extra: str) -> str:
         """Build by the command itself."""
-        process = self.start(**extra)
-        output = process.communicate(timeout=300)[0]
+        process = self.start(*arguments, **extra)
+        output = process.communicate(timeout=900)[0]
         assert (process.returncode != 0) == fails, output
         return output
 
-    def build(self, fails: bool = False, **extra: str) -> str:
+    def build(self, *arguments: str, fails: bool = False, **extra: str) -> str:
         """Do what the command does in a fork of a process that has imported what it imports.
 
         Two thirds of the processor time of a build that executes nothing are imports. What is
@@ -155,8 +156,8 @@ class Book:
         process begins.
         """
         if "COVERAGE_PROCESS_CONFIG" in os.environ:
-            return self.run(fails, **extra)
-        return self._fork(_build, self.command(), fails, **extra)
+            return self.run(*arguments, fails=fails, **extra)
+        return self._fork(_build, self.command(*arguments), fails, **extra)
 
     def execute(self, fails: bool = False, **extra: str) -> "Stage":
         """Execute the chapters as a build does before Sphinx reads a page, and stop there."""
@@ -191,7 +192,7 @@ class Book:
             arguments = (what, command, self.root, self.environment(**extra), said.name)
             process = _forks().Process(target=_become, args=arguments)
             process.start()
-            process.join(300)
+            process.join(900)
             output = Path(said.name).read_text(encoding="utf-8")
         if process.exitcode is None:
             process.kill()

@@ -10,6 +10,7 @@ digits than the page prints is compared by value.
 
 import csv
 import fnmatch
+import functools
 import io
 import itertools
 import re
@@ -70,16 +71,21 @@ def agree(expected: Number, found: Number, tolerance: Tolerance | None = None) -
     return apart <= allowed * (1 + 1e-9)
 
 
-def tolerances(chapter: str, file: Path = FILE) -> dict[str, Tolerance]:
-    """The tolerances of a chapter: pattern of ``cell/label`` to tolerance."""
-    if not file.exists():
-        return {}
-    found = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get(chapter, {})
-    made = {pattern: Tolerance(**entry) for pattern, entry in found.items()}
-    for pattern, one in made.items():
-        if not one.because or min(one[:2]) < 0 or max(one[:2]) <= 0:
-            raise ValueError(f"{file}: {chapter}: {pattern}: needs a tolerance and because")
-    return made
+@functools.cache
+def named_tolerances() -> dict[str, dict[str, Tolerance]]:
+    """The file, by chapter: pattern of ``cell/label`` to tolerance."""
+    found = yaml.load(FILE.read_text(encoding="utf-8"), yaml.CSafeLoader) or {}
+    for chapter, named in found.items():
+        for pattern, entry in named.items():
+            one = named[pattern] = Tolerance(**entry)
+            if not one.because or min(one[:2]) < 0 or max(one[:2]) <= 0:
+                raise ValueError(f"{FILE}: {chapter}: {pattern}: needs a tolerance and because")
+    return found
+
+
+def tolerances(chapter: str) -> Mapping[str, Tolerance]:
+    """The tolerances of a chapter."""
+    return named_tolerances().get(chapter, {})
 
 
 def differences(

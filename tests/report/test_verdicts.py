@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
+from lib.plot import svg_pair
 from lib.report import ModelPredictions, Settings, report, run_analysis, run_report
 from lib.report.__main__ import main
 from lib.report.confidence import CLOSE, by_confidence, error_limits, judged
@@ -185,8 +186,11 @@ def test_what_is_skipped_is_said_once_and_in_words(tmp_path):
 def test_the_picture_of_a_report_has_its_words():
     found = run_report(two_classes(), **FAST)
     answers = verdicts(found.analyses, found.settings)
-    (ax,) = plot_verdicts(answers).axes
-    drawn = "\n".join(text.get_text() for text in ax.texts)
+    figure = plot_verdicts(answers)
+    axes = figure.axes
+    assert len(axes) == 2  # on a page side by side
+    svg_pair(figure, "s")  # which is an error where something is cut off
+    drawn = "\n".join(text.get_text() for ax in axes for text in ax.texts)
     for one in answers:
         assert f"{SIGNS[one.light]} {one.word}" in drawn
         assert one.question in drawn

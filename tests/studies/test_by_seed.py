@@ -101,10 +101,3 @@ def test_order_that_is_lost_is_between_no_budget_and_the_smallest(made):
     (lost,) = by_seed.order_lost([made], "SR")
     free, strict = (studies.relative_scores(made, "SR", e) for e in (math.inf, 1.0))
     assert lost == pytest.approx(strict - free)
-
-
-def test_a_caption_says_what_records_hold():
-    run = {"epochs": 20.0, "rates": [0.5, 1.0]}  # half are burn-in
-    said = by_seed.tried({"GTSRB": run})
-    assert "after SAT's burn-in: 10 on GTSRB. " in said
-    assert said.endswith("with privacy: 0.5, 1 on GTSRB.")

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -53,13 +52,10 @@ def test_a_broken_mechanism_is_caught():
     with pytest.raises(system.CanaryContradiction, match="ALIBI, level 0"):
         system.require_consistent([result(300)])
     # Of PATE only what was sure before anything was asked is held against it.
-    for sure, refuted in ((50.0, False), (0.1, True)):
-        pate = result(300, name="PATE", notes={"data-independent epsilon": sure})
-        if not refuted:
-            system.require_consistent([pate])
-            continue
-        with pytest.raises(system.CanaryContradiction, match=r"0\.100 is proven"):
-            system.require_consistent([pate])
+    pate = result(300, name="PATE", notes={"data-independent epsilon": 50.0})
+    system.require_consistent([pate])
+    with pytest.raises(system.CanaryContradiction, match=r"0\.100 is proven"):
+        system.require_consistent([replace(pate, notes={"data-independent epsilon": 0.1})])
 
 
 def test_all_results_share_the_error():
@@ -117,36 +113,3 @@ def test_students_are_trained_as_teachers_but_for_what_is_given():
     assert student == replace(teacher, steps=30, learning_rate=0.1, weak="photo", strong="photo")
     settings = settings_of("canaries", given, "digits")
     assert {replace(each.student, seed=0) for each in system._students(settings)} == {teacher}
-
-
-@pytest.mark.parametrize(("teachers", "reached"), [(40, 1.0), (10, 0.5)])
-def test_logistic_regression_on_the_answers_of_a_vote(monkeypatch, teachers, reached):
-    """Votes of one mind are answered rightly, and a line divides the classes; none: the first."""
-    labels = np.tile([0, 1], 30)
-    images = (2.0 * labels - 1)[:, None, None]
-    job = SimpleNamespace(
-        teachers=SimpleNamespace(
-            data=SimpleNamespace(
-                load=lambda: SimpleNamespace(
-                    training=SimpleNamespace(inputs=images, classes=2),
-                    evaluation=images,
-                    labels=labels,
-                )
-            )
-        ),
-        seed=3,
-        queries=50,
-        noise=((1.0, 1.0, 20.0, 60),),
-    )
-    told = np.tile(labels, (teachers, 1))
-    answered = 50 if teachers > 20 else 0
-    runs = {
-        id(job): SimpleNamespace(arrays={"answered": [answered]}),
-        id(job.teachers): SimpleNamespace(arrays={"predictions": told}),
-    }
-    monkeypatch.setattr(system, "_students", lambda settings: [job])
-    monkeypatch.setattr(system, "run_all", lambda jobs: [runs[id(each)] for each in jobs])
-    assert system.linear_on_answers(None) == [reached]
-    runs[id(job)].arrays["answered"] = [answered + 1]
-    with pytest.raises(ValueError, match="other answers than the student's"):
-        system.linear_on_answers(None)

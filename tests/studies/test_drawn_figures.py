@@ -1,44 +1,70 @@
-"""Figures drawn from recorded tables: titles say what these hold, marks stand where they say."""
+"""What stands in figures of several runs, and where: rows that are chosen, counted or sorted."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 
-from lib.plot import CHECK_FIGURES, COLOURS, svg_pair
-from lib.studies.beyond import gap_terms, promise
+from lib.plot import COLOURS
+from lib.studies.beyond.six_lenses.figures import ladder
 from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.drawn import Run
-
-
-@pytest.fixture(autouse=True)
-def _checked(monkeypatch):
-    monkeypatch.setenv(CHECK_FIGURES, "1")
-    yield
-    plt.close("all")
+from lib.studies.interplay.figures import of_each_data, printed_coverages
+from lib.studies.suitability.figures import methods_table
 
 
 def marks(ax, marker, color):
-    """Where the marks of a kind stand, in any order."""
+    """Where the marks of a kind stand, from the top."""
     of = [x for x in ax.lines if x.get_marker() == marker and x.get_color() == color]
-    return sorted(tuple(xy) for line in of for xy in line.get_xydata())
+    return sorted((tuple(xy) for line in of for xy in line.get_xydata()), key=lambda xy: -xy[1])
 
 
-@pytest.mark.parametrize(
-    ("missed", "words"),
-    [
-        ([0.091, 0.088], "9% miss the lead"),
-        ([0.05, 0.124], "5% to 12% miss the lead"),
-        ([0.004], "under 1% miss the lead"),
-        ([0.0, 1.0], "0% to 100% miss the lead"),
-    ],
-)
-def test_what_seen_scores_say_of_the_lead(missed, words):
-    said = counterfactual.lead_headline(-0.02, 0.085, 0.1061, missed)
-    assert said == (
-        "A leads by 0.106. One trial: seen -0.020, robust 0.085\nOf flexible, robust intervals "
-        + words
+def test_each_data_sets_largest_run_of_the_same_budgets_is_shown_beside_what_p1_prints():
+    runs = [("gtsrb", [7.0, 1.0]), ("gtsrb32", [7.0, 1.0]), ("cifar10", [7.0, 2.0])]
+    runs += [("svhn", [7.0, 1.0]), ("svhn", [7.0, 1.0])]
+    own, *others = (
+        Run({}, {"n": n}, {"dataset": d, "epsilons": e}) for n, (d, e) in enumerate(runs)
     )
+    cells = {"P1-T1-GTSRB-SR-7": (0.7, 0.0), "P1-T1-GTSRB-SR-1": (0.3, 0.0)}
+    cells |= {"P1-T1-GTSRB-DE-7": (0.6, 0.0), "P1-T1-GTSRB-DE-1": (0.4, 0.0)}
+    cells |= {"P1-T1-SVHN-SR-1": (0.4, 0.0), "P1-T2-GTSRB-SR-7": (1.0, 0.0)}
+    found = of_each_data(own._replace(recorded=others, reported=cells))
+    assert {name: run.values["n"] for name, run in found.items()} == {"GTSRB": 0, "SVHN": 3}
+    printed = [printed_coverages(run, [7.0, 1.0]).tolist() for run in found.values()]
+    assert printed == [[[0.7, 0.3], [0.6, 0.4]], []]  # of SVHN P1 lacks one of the budgets
+
+
+def test_methods_are_the_main_data_out_of_distribution_by_one_test():
+    peers = [("fmow", "OOD", "test", *row) for row in (("filter", 0.9, 0.9), ("doc", 0.7, 0.7))]
+    peers += [("fmow", "OOD", "test", "ac", 0.7, 0.7), ("fmow", "OOD", "test", "cbpe", 0.8, 0.95)]
+    peers += [("fmow", "ID", "test", "cbpe", 0.1, 0.1), ("fmow", "OOD", "known", "cbpe", 0.1, 0.1)]
+    peers += [("rxrx1", "OOD", "test", "cbpe", 0.1, 0.1)]
+    columns = ["dataset", "kind", "rule", "peer", "accuracy", "roc_auc"]
+    filters = [
+        ("fmow", "OOD", name, seed, right + seed / 100, 0.9)
+        for seed in (0, 2)
+        for name, right in (("paper", 0.85), ("known reference", 0.9), ("all labels", 0.95))
+    ]
+    filters += [("fmow", "ID", "paper", 0, 0.1, 0.1), ("rxrx1", "OOD", "paper", 0, 0.1, 0.1)]
+    tables = {"peers": pd.DataFrame(peers, columns=columns)}
+    columns = ["dataset", "kind", "filter", "seed", "accuracy", "roc_auc"]
+    tables["stronger"] = pd.DataFrame(filters, columns=columns)
+    table = methods_table(Run(tables, {"shuffles_median": 0.97}, {}))
+    assert list(table.index[[0, -1]]) == ["average confidence", "filter with test labels"]
+    assert table.loc["the paper's filter", "accuracy"] == pytest.approx(0.86)
+    assert table["roc_auc"].tolist() == [0.7, 0.9, 0.9, 0.95, 0.97]
+
+
+def test_the_ladder_has_each_attack_and_its_control():
+    record = pd.DataFrame({"attack": ["loss", "gradient alignment"], "at least": [0.7, 0.3]})
+    rests_on = ["no hypothesis", "Gaussian curve", "Gaussian curve, independent scores"]
+    inside = pd.DataFrame({"rests on": 2 * [*rests_on, "the mechanism's form"]})
+    inside = inside.assign(noise=4 * ["as claimed"] + 4 * ["0.05 of it"], proven=3.0)
+    inside["known"], inside["could show"] = [1.0, 1.4, 2.0, 2.9, 2.2, 3.3, 9.0, 1234.0], np.inf
+    tables = {"audit": record.assign(claimed=3.0), "inside": inside}
+    trained, control = ladder(Run(tables, {"ceiling": 1.1}, {}))
+    assert trained["shown"].tolist() == [0.3, 1.0, 1.4, 2.0, 2.9]
+    assert trained.iloc[0, 1:].tolist() == [1.1, 3.0]
+    np.testing.assert_equal(control["shown"].tolist(), [np.nan, 2.2, 3.3, 9.0, 1234.0])
 
 
 def test_leads_are_the_truth_and_the_bias():
@@ -50,41 +76,19 @@ def test_leads_are_the_truth_and_the_bias():
     rows += ["selective high", "counterfactual high"]
     trial = pd.DataFrame({"quantity": rows, "A − B": [0.03, 0.01, 0.08, 0.07, 0.05, 0.12]})
     tables = {"experiment_1": table, "trial": trial}
-    found = counterfactual.draw_miscoverage(Run(tables, {"trial_truth": 0.1}, {}))
-    (ax,) = found.figure.axes
-    assert marks(ax, "o", COLOURS[0]) == [
-        pytest.approx((0.04, -7)),
-        (0.08, -2),
-        pytest.approx((0.11, -4)),
-    ]
+    figure = counterfactual.draw_miscoverage(Run(tables, {"trial_truth": 0.1}, {})).figure
+    (ax,) = figure.axes
+    robust = [(0.08, -2), pytest.approx((0.11, -4)), pytest.approx((0.04, -7))]
+    assert marks(ax, "o", COLOURS[0]) == robust
     assert marks(ax, "D", "0.45") == [pytest.approx((0.05, -6))]
-    assert marks(ax, "s", COLOURS[1]) == [(0.03, -1)]
-    ends = sorted(tuple(x.get_xdata()) for x in ax.lines if len(x.get_xdata()) == 2)
+    ends = [tuple(x.get_xdata()) for x in ax.lines if len(x.get_xdata()) == 2]
     assert {(0.01, 0.05), (0.07, 0.12)} < set(ends)
     assert pytest.approx((0.09, 0.13)) in ends
-    said = {text.get_text() for text in ax.texts}
-    assert {"12 [0, 53]", "100 [63, 100]", "75 [35, 97]"} <= said
-    assert found.figure.get_suptitle().endswith("12% miss the lead")
-    assert "of 8 trials" in found.caption
-    svg_pair(found.figure, "s")
+    assert {"12 [0, 53]", "100 [63, 100]", "75 [35, 97]"} <= {x.get_text() for x in ax.texts}
+    assert figure.get_suptitle().endswith("12% miss the lead")  # of flexible learners
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        (((20, 20), (34, 100), (1, 100)), ("100%", "34%, or 1%")),
-        (((1, 8), (0, 6), (0, 6)), ("12%", "0%, or 0%")),
-        (((999, 1000), (3, 1000), (5, 6)), ("over 99%", "under 1%, or 83%")),
-    ],
-)
-def test_how_often_intervals_miss(counts, words):
-    assert counterfactual.misses_headline("75% of test data leaked", *counts) == (
-        f"75% of test data leaked: {words[0]} of intervals miss.\n"
-        f"Two models: {words[1]} with known propensities"
-    )
-
-
-def limits(leaked):
+def test_what_misses_most_comes_first():
     draws = pd.DataFrame(
         [("digits", "linear", s, 10, m, k) for s, m, k in (("I", 10, np.nan), ("II", 2, 1))]
         + [("digits", "linear", "III", 10, 4, 0), ("digits", "super", "III", 10, 9, 9)]
@@ -93,120 +97,13 @@ def limits(leaked):
     )
     edges = pd.DataFrame({"half-width": [0.2, 0.2, 0.3], "missed": [0.0, 0.25, 1.0]})
     edges = edges.assign(**{"missed, known": [1.0, 0.0, 1.0]}, repetitions=8)
-    values = {"leak_missed": leaked, "leak_none": 0.05}
+    values = {"leak_missed": 0.95, "leak_none": 0.05}
     values |= {"pointwise_missed": 0.3, "sequence_missed": 0.01}
     given = {"leak_repetitions": 20, "streams": 100, "leaks": [0.0, 1.0]}
-    return Run({"draws": draws, "edges": edges}, values, given)
-
-
-def test_the_worst_comes_first():
-    found = counterfactual.draw_misses(limits(0.95))
-    (ax,) = found.figure.axes
+    run = Run({"draws": draws, "edges": edges}, values, given)
+    figure = counterfactual.draw_misses(run).figure
     shares = [100, 95, 40, 30, 25, 20, 5, 1]
-    usual = sorted(((share, -y) for y, share in enumerate(shares)), key=lambda xy: -xy[1])
-    drawn = sorted(marks(ax, "o", COLOURS[1]), key=lambda xy: -xy[1])
-    assert drawn == [pytest.approx(xy) for xy in usual]
-    assert found.figure.get_suptitle().startswith("All test data leaked: 95% of")
-    assert sorted(x for x, _ in marks(ax, "D", COLOURS[2])) == pytest.approx([0, 0, 10])
-    svg_pair(found.figure, "s")
-
-
-def terms():
-    rows = [("clean", np.inf, 0.0, 0.02, 0.0), ("clean", 1.0, 0.0, 0.03, -0.01)]
-    rows += [("noisy", np.inf, 0.1, 0.02, 0.0), ("noisy", 1.0, 0.06, 0.03, 0.01)]
-    names = ["labels", "epsilon", "noise", "ranking", "calibration"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.assign(total=table[names[2:]].sum(axis=1) + 0.005)
-
-
-def test_bars_are_order_and_noise():
-    given = {"dataset": "digits", "model": "mlp", "n_seeds": 2}
-    found = gap_terms.draw_terms(Run({"terms": terms()}, {}, given))
-    (ax,) = found.figure.axes
-    assert [bar.get_width() for bar in ax.patches] == pytest.approx(
-        [0.02, 0, 0.02, 0, 0.02, 0.1, 0.04, 0.06]
-    )
-    assert (
-        sorted(x for x, _ in marks(ax, "o", "black"))
-        == pytest.approx([0.025, 0.025, 0.105, 0.125])
-        == sorted(terms()["total"])
-    )
-    assert "which calibration makes 0.010 at most" in found.caption
-    svg_pair(found.figure, "s")
-
-
-@pytest.mark.parametrize(("noise", "words"), [(0.06, "57%"), (0.0, "0%"), (1e-5, "under 1%")])
-def test_how_much_of_the_gap_is_noise(noise, words):
-    table = terms()
-    table.loc[3, "noise"] = noise
-    assert gap_terms.gap_headline(table).startswith(f"Noisy labels, epsilon 1: {words} of the gap")
-
-
-def promises(**changed):
-    values = {"broken": 0.007, "few": 500, "spoken": 1.0, "private_few": 0.59, "allowed": 0.05}
-    return values | {"free_few": 0.66, "best": 0.83} | changed
-
-
-@pytest.mark.parametrize(
-    ("budgets", "least", "named"),
-    [
-        ((1.0,), [500, 50, 1000, 60], {"1": (500, 50)}),
-        ((0.1, 1.0), [500, 50, 1000, 51], {"0.1": (1000, 51), "1": (1000, 60)}),
-    ],
-)
-def test_promises_of_one_budget_or_of_all(budgets, least, named):
-    """Lines have their names where they are furthest apart."""
-    rows = [
-        (n, way, e, 0.5 + e * (n - 500) / 5000, 0.01)
-        for n in (500, 1000)
-        for e in budgets
-        for way in promise.WAYS[::3]
-    ]
-    rows += [(n, promise.WAYS[2], np.inf, 0.7, 0.03) for n in (500, 1000)]
-    table = pd.DataFrame(rows, columns=["n", "way", "epsilon", "coverage", "broken"])
-    given = {"dataset": "digits", "model": "mlp", "draws": 40, "target": 0.9}
-    found = promise.draw_coverage(Run({"ways": table}, promises(), given))
-    kept, answered = found.figure.axes
-    lines = [x for x in answered.lines if x.get_color() == COLOURS[0]]
-    assert len(lines) == len(budgets)
-    assert lines[0].get_xydata().ravel() == pytest.approx(least)
-    names = {text.get_text(): text.xy for text in answered.texts}
-    assert names == {name: pytest.approx(where) for name, where in named.items()}
-    (quantile,) = [x for x in kept.lines if x.get_color() == COLOURS[1]]
-    assert quantile.get_ydata() == pytest.approx([1, 1])
-    svg_pair(found.figure, "s")
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({}, ("0.7%", "59%, no privacy 66%")),
-        ({"broken": 0.0, "private_few": 0.0}, ("0.0%", " 0%, no privacy 66%")),
-        ({"broken": 0.0751, "private_few": 0.7}, ("7.5%", "70%, no privacy 66%")),
-    ],
-)
-def test_what_a_private_promise_costs(changed, words):
-    said = promise.promise_headline(promises(**changed))
-    assert said.startswith(f"At most {words[0]} of private promises break")
-    assert said.endswith(words[1])
-
-
-@pytest.mark.parametrize(
-    ("worst", "words"),
-    [
-        (0.45, "at one of 0.2 up to 45%"),
-        (0.01, "at one of 0 up to 10%"),
-        (1.0, "at one of 0.2 up to 100%"),
-    ],
-)
-def test_where_intervals_miss_most(worst, words):
-    misses = pd.DataFrame({"shift": [0, 0.2], "200": [0.1, 0.05], "3200": [0.05, worst]})
-    power = pd.DataFrame({"shift": [0, 0.2], "200": [0.05, 0.3], "3200": [0.05, 1.0]})
-    run = Run({"power": power, "power_misses": misses}, {}, {"power_repetitions": 20})
-    found = counterfactual.draw_power(run)
-    said = f"Of the tests 30% to 100% find a shift of 0.2;\n{words} of the intervals miss"
-    assert found.figure.get_suptitle() == said
-    rejected, missed = ([x.get_ydata() for x in ax.lines[:2]] for ax in found.figure.axes)
-    assert np.array(rejected) == pytest.approx(np.array([[5, 30], [5, 100]]))
-    assert np.array(missed) == pytest.approx(np.array([[10, 5], [5, 100 * worst]]))
-    svg_pair(found.figure, "s")
+    usual = marks(figure.axes[0], "o", COLOURS[1])
+    assert usual == [pytest.approx((share, -y)) for y, share in enumerate(shares)]
+    assert sorted(x for x, _ in marks(figure.axes[0], "D", COLOURS[2])) == pytest.approx([0, 0, 10])
+    assert figure.get_suptitle().startswith("All test data leaked: 95% of")

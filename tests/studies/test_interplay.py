@@ -1,24 +1,15 @@
-"""The panel: what is trained, what it spends, and how its scores come about."""
+"""The panel: seeds and budgets of what is trained, rates that are chosen, scores by hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import special
 
-from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.experiments import (
-    FAMILIES,
-    Experiments,
-    ExperimentSettings,
-    calibrated,
-    decide,
-    run_experiments,
-)
-from lib.training import DataSpec, ModelSpec, TrainingConfig, train_many
+from lib.studies.interplay.experiments import FAMILIES, ExperimentSettings, decide, scaled
+from lib.training import DataSpec, ModelSpec, TrainingConfig, plan
 
 SETTINGS = ExperimentSettings(
     DataSpec(train=300, validation=100, test=200),
@@ -33,15 +24,6 @@ SETTINGS = ExperimentSettings(
     coverages=(0.5, 1.0),
     families=tuple(FAMILIES),
 )
-
-
-@pytest.fixture(scope="module")
-def panel(tmp_path_factory) -> Experiments:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COMPANION_RUNS", str(tmp_path_factory.mktemp("runs")))
-        # In this process, as others would import PyTorch first; the faults' tests have others.
-        patch.setattr("lib.runs.executors.own_cores", lambda: 1)
-        return run_experiments(replace(SETTINGS, families=("plain", "DE", "SN"), rates=(1.0,)))
 
 
 def test_no_two_models_share_their_randomness():
@@ -60,41 +42,22 @@ def test_no_two_models_share_their_randomness():
     assert len(seeds) == len(set(seeds))
 
 
-def test_models_of_one_method_keep_the_budget_together(panel):
+@pytest.mark.parametrize(("family", "models"), [("plain", 1), ("DE", 3), ("SN", 2)])
+@pytest.mark.parametrize("epsilon", [3.0, 1.0])
+def test_models_of_one_method_keep_the_budget_together(family, models, epsilon):
     n, steps = SETTINGS.data.train, SETTINGS.training.steps
-    spent = panel.privacy.set_index(["family", "epsilon"])
-    for name, models in (("plain", 1), ("DE", 3), ("SN", 2)):
-        for epsilon in (3.0, 1.0):
-            row = spent.loc[(name, epsilon)]
-            assert row["models"] == models
-            assert 0.98 * epsilon < row["spent"] <= epsilon
-            # independently: as many steps of the same mechanism as all models take
-            entry = SampledGaussian(64 / n, row["noise_multiplier"], steps * models)
-            assert PrivacyLedger((entry,)).epsilon(1 / n) == pytest.approx(row["spent"])
-            alone = find_noise_multiplier(epsilon, 1 / n, 64 / n, steps)
-            assert row["noise_multiplier"] >= alone * (1 - 1e-9)
-    assert np.isinf(spent.loc[("plain", math.inf), "spent"])
+    configs = SETTINGS.configs(family, epsilon, 1.0)
+    assert len(configs) == models * SETTINGS.n_seeds
+    found = [plan(config, n) for config in configs[:models]]
+    noise = [each.effective_noise_multiplier for each in found]
+    ledger = PrivacyLedger(tuple(SampledGaussian(64 / n, sigma, steps) for sigma in noise))
+    assert 0.98 * epsilon < ledger.epsilon(1 / n) <= epsilon
+    alone = find_noise_multiplier(epsilon, 1 / n, 64 / n, steps)
+    assert min(noise) >= alone * (1 - 1e-9)
 
 
-def test_scores_are_those_of_models_trained_alone(panel):
-    data = SETTINGS.data.load()
-
-    def trained(configs):
-        return train_many(configs, data.training, data.evaluation)
-
-    found = panel.predictions["SR", 3.0]
-    for k, result in enumerate(trained(SETTINGS.configs("plain", 3.0, 1.0))):
-        assert np.array_equal(found.correct[k], result.logits.argmax(1) == data.labels)
-        odds = special.logit(result.probabilities.max(1).astype(float))
-        assert found.score[k] == pytest.approx(odds, rel=1e-3, abs=1e-3)
-        expected = selective.sctd(result.checkpoints)
-        assert np.array_equal(panel.predictions["SCTD", 3.0].score[k], expected)
-    members = trained(SETTINGS.configs("DE", 3.0, 1.0)[:3])
-    ensemble = np.mean([member.probabilities for member in members], axis=0)
-    found = panel.predictions["DE", 3.0]
-    odds = special.logit(ensemble.max(1).astype(float))
-    assert found.score[0] == pytest.approx(odds, rel=1e-3, abs=1e-3)
-    assert np.array_equal(found.correct[0], ensemble.argmax(1) == data.labels)
+def sure(logits, labels):
+    return special.softmax(scaled(logits, labels), axis=1).max(1)
 
 
 def test_temperature_scaling_finds_the_scale_and_never_the_own_labels():
@@ -105,10 +68,10 @@ def test_temperature_scaling_finds_the_scale_and_never_the_own_labels():
     # A standard error of log T, 0.0136 by the information of 10,000 points, moves a score by at
     # most 0.0056: four of them.
     for factor in (0.2, 1.0, 7.0):
-        assert calibrated(factor * logits, labels) == pytest.approx(p.max(1), abs=0.0225)
+        assert sure(factor * logits, labels) == pytest.approx(p.max(1), abs=0.0225)
     other = labels.copy()
     other[::2] = rng.integers(4, size=10_000)
-    before, after = calibrated(logits, labels), calibrated(logits, other)
+    before, after = sure(logits, labels), sure(logits, other)
     assert np.array_equal(before[::2], after[::2])
     assert not np.allclose(before[1::2], after[1::2], atol=0.01)
 

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from panel_by_hand import COVERAGES, EPSILONS, panel
+from panel_by_hand import EPSILONS, panel
 from scipy import stats
 
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.drawn import Run
-from lib.studies.interplay import by_seed, figures
+from lib.studies.interplay import figures
 from lib.studies.interplay import tables as studies
-from lib.studies.interplay.experiments import ExperimentSettings, Predictions
-from lib.training import DataSpec, ModelSpec, TrainingConfig
+from lib.studies.interplay.experiments import Predictions
 
 
 def test_privacy_costs():
@@ -30,47 +29,6 @@ def test_privacy_costs():
         assert each == PrivacyLedger((one,)).epsilon(1e-3)
         together = PrivacyLedger((one,) * row["models"]).epsilon(1e-3)
         assert 0.98 * 3 < together <= 3
-
-
-def test_summary_has_selective_net_without_a_coverage():
-    made = panel()
-    table = studies.summary(made).set_index(["method", "epsilon"])
-    assert list(dict.fromkeys(table.index.get_level_values(0))) == ["SR", "MCDO", "SCTD", "SN"]
-    for epsilon in EPSILONS:
-        row = table.loc[("SN", epsilon)]
-        found = made.selective[epsilon]
-        assert row["accuracy"] == found.correct[:, -1].mean()
-        scores = [
-            studies.selective_net_score(c, s, COVERAGES)
-            for c, s in zip(found.correct, found.score, strict=True)
-        ]
-        assert row["score"] == pytest.approx(np.mean(scores))
-        assert row["score sd"] == pytest.approx(np.std(scores, ddof=1))
-        assert math.isnan(row["coverage"])
-    assert math.isnan(table.loc[("SR", math.inf), "coverage"])
-    private, free = made.predictions["SR", 1.0], made.predictions["SR", math.inf]
-    reached = [
-        selective.coverage_at_accuracy(c, s, target)
-        for c, s, target in zip(private.correct, private.score, free.correct.mean(1), strict=True)
-    ]
-    assert table.loc[("SR", 1.0), "coverage"] == pytest.approx(np.mean(reached))
-
-
-def test_coverage_with_ties_is_both_ways():
-    made = panel()
-    table = studies.coverage_with_ties({"one": made}).set_index("epsilon")
-    assert list(table.index) == [e for e in EPSILONS if math.isfinite(e)]
-    free = made.predictions["SCTD", math.inf]
-    for epsilon, row in table.iterrows():
-        found = made.predictions["SCTD", epsilon]
-        for flag, column in ((False, "whole"), (True, "random")):
-            reached = [
-                selective.coverage_at_accuracy(c, s, t, randomized=flag)
-                for c, s, t in zip(found.correct, found.score, free.correct.mean(1), strict=True)
-            ]
-            assert row[column] == pytest.approx(np.mean(reached))
-        assert row["whole"] <= row["random"]
-        assert 0 < row["largest group"] <= 1
 
 
 def test_relative_scores_are_fractions_of_a_random_order():
@@ -117,10 +75,6 @@ def test_recorded_orders_are_those_of_the_run():
     assert width.tolist() == pytest.approx((wanted["high"] - wanted["low"]).tolist(), rel=0.2)
     single = run._replace(parameters=run.parameters | {"n_seeds": 1})
     assert studies.recorded_order(single)[["low", "high"]].isna().all(axis=None)
-    for each in (run, single):
-        (ax,) = figures.draw_order(each).figure.axes
-        drawn = [value for line in ax.lines for value in line.get_ydata()]
-        assert drawn == pytest.approx(found["relative"].tolist())
     # Rates that more points chose are open marks; those of another network or of fewer are none.
     better = run._replace(parameters=run.parameters | {"validation": 20})
     other = better._replace(parameters=better.parameters | {"models": ["linear"]})
@@ -129,17 +83,3 @@ def test_recorded_orders_are_those_of_the_run():
         lines = [line for line in drawn.figure.axes[0].lines if line.get_marker() == "o"]
         assert len(lines) == marks
         assert ("20 validation points chose" in drawn.caption) == (marks == 2)
-
-
-def test_visits_are_those_of_the_trained_objective_and_rates_those_searched():
-    """The burn-in is half of the training unless told otherwise."""
-    data = DataSpec("digits", train=57000, test=10)
-    model = ModelSpec("small_cnn", (1, 28, 28), 10)
-    settings = ExperimentSettings(data, TrainingConfig(model, steps=557, batch_size=1024))
-    (objective,) = {c.objective for c in settings.configs("SAT", 1.0, 0.1)}
-    left = settings.training.steps - objective.burn_in_steps
-    visits = left * settings.training.batch_size / settings.data.train
-    run = {"epochs": settings.epochs, "rates": [0.5, 2.0]}
-    said = by_seed.tried({"Digits": run, "Others": run})
-    assert said.count(f"{visits:.0f} on") == 2
-    assert "0.5, 2 on Digits; 0.5, 2 on Others." in said

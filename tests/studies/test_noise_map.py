@@ -1,19 +1,15 @@
 """The map of SCTD against SR: what is trained, what noise means, and how its tables decide."""
 
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib.book.records import read_record, run_of
 from lib.studies.beyond import noise_map as studies
 from lib.studies.beyond.noise_map import MapSettings, Regime
 from lib.training import DataSpec, ModelSpec
 
-ROOT = Path(__file__).parents[2]
 REGIMES = (Regime(32, 10.0, 0.0, 2, 2), Regime(64, 0.5, 0.9, 3, 1))
 SETTINGS = MapSettings(
     DataSpec(train=200, test=150),
@@ -68,39 +64,3 @@ def test_the_printed_settings_scale_with_the_root_of_the_parameters():
     noise = 10 / 128 * row["noise multiplier"] * math.sqrt(row["parameters"] * row["steps"])
     assert row["SCTD from rate"] * noise == pytest.approx(4.0)
     assert row["SR up to rate"] * noise == pytest.approx(1.0)
-
-
-def test_the_record_has_the_tables_that_its_map_gives():
-    """The page speaks of both networks, and of differences: its record must show them so."""
-    record = read_record(ROOT / "book/records/standard/sctd_map.json")
-    run = run_of(record)
-    table = studies.recorded_map(run)
-    assert list(run.tables["map"].columns) == list(studies.differences(table).columns)
-    network = ModelSpec("small_cnn", (1, 28, 28), 10)
-    epsilons = tuple(run.parameters["epsilons"])
-    settings = replace(
-        SETTINGS, data=DataSpec(train=60_000, test=10_000), model=network, epsilons=epsilons
-    )
-    pd.testing.assert_frame_equal(
-        studies.printed_rates(settings, table), run.tables["printed"], check_exact=False
-    )
-
-
-def test_differences_are_named_as_differences():
-    table = pd.DataFrame(
-        {"SR": [0.1], "SCTD": [-0.02], "SCTD low": [-0.03], "mean parameters": [0]}
-    )
-    wanted = ["SR", "SCTD, minus SR", "SCTD, minus SR, low", "mean parameters, minus SR"]
-    assert list(studies.differences(table).columns) == wanted
-
-
-@pytest.mark.parametrize(
-    ("high", "said"),
-    [
-        ([-0.1, -0.2, 0.3], "SCTD is ahead in 2 of 3 settings\n(best accuracy 0.75; of all, 0.85)"),
-        ([0.1, 0.2, 0.3], "SCTD is ahead in 0 of 3 settings"),
-    ],
-)
-def test_the_title_counts_where_sctd_is_ahead(high, said):
-    table = pd.DataFrame({"SCTD high": high, "accuracy": [0.7, 0.75, 0.85]})
-    assert studies.map_headline(table.assign(**{"SCTD low": -1.0})) == said

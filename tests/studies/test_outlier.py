@@ -54,35 +54,3 @@ def test_z_has_its_level_where_nothing_grows():
     values = rng.normal(0.7, 0.05, (2000, 4, 50)).clip(0.5, 1)
     exceed = sum(outlier.growth_of_wrong_confidence(made(each)) > 1.645 for each in values)
     assert exceed / 2000 <= 0.055
-
-
-def test_a_sweep_is_at_both_clipping_norms(monkeypatch):
-    asked = []
-
-    def run(epsilons, n_seeds, *, seed, clipping_norm, learning_rate):
-        asked.append((clipping_norm, learning_rate, n_seeds, seed))
-        return made([[0.1, 0.1], [0.4, 0.6], [0.5, 0.7], [0.9, 0.3]])
-
-    monkeypatch.setattr(outlier, "run_outlier", run)
-    table = outlier.rate_sweep(outlier.BUDGETS, 2, 5, 10.0)
-    assert asked == [(norm, rate, 2, 5) for norm in (10.0, 1.0) for rate in outlier.RATES]
-    assert list(zip(table["clipping norm"], table["learning rate"], strict=True)) == [
-        each[:2] for each in asked
-    ]
-    assert table["wrong"].tolist() == [4 / 6] * 8  # of six private models, without the first row
-    assert table["epsilon = 1"].tolist() == pytest.approx([0.6] * 8)
-    assert len(outlier.rate_sweep(outlier.BUDGETS, 2, 5, 1.0)) == 4
-
-
-def test_private_trainings_have_the_clipping_norm_that_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
-    seen = []
-
-    def trained(configs, *rest):
-        seen.extend((c.clipping_norm, c.epsilon) for c in configs)
-        raise InterruptedError
-
-    monkeypatch.setattr(outlier, "train_many", trained)
-    with pytest.raises(InterruptedError):
-        outlier.OutlierRun((math.inf, 1.0), 1, 0, 10.0).study()
-    assert seen == [(10.0, math.inf), (10.0, 1.0)]

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from chapter_cells import ROOT, settings_of
@@ -12,7 +11,7 @@ from panel_by_hand import panel
 
 from lib.book import evidence
 from lib.data import DataUnavailable
-from lib.selective import normalized_score, sctd, ties_broken_by
+from lib.selective import sctd
 from lib.studies.beyond import p1_regime as studies
 from lib.studies.interplay.tables import score_gap
 
@@ -44,64 +43,12 @@ def test_models_are_counted_back_from_the_final_one():
     assert studies.watched(models, 1, 0.01).ravel().tolist() == [9]
 
 
-def test_leads_by_hand(made):
-    table = studies.leads(made, [1, 5, 40], [1.0, 0.25])
-    # Of 40 models every 40th is the final one alone: nothing is left to watch.
-    # Of the last ten every fifth are two: one before the final model, which is no more to watch.
-    assert set(zip(table["every"], table["last"], table["models"], strict=True)) == {
-        (20, 1.0, 40),
-        (20, 0.25, 10),
-        (100, 1.0, 8),
-    }
-    assert len(table) == 2 * 3 * 2 * 2
-    for _, row in table.iterrows():
-        response = made.predictions["SR", row["epsilon"]]
-        form = {name: form for form, name in studies.FORMS.items()}[row["form"]]
-        each, unchanged = [], []
-        for c, r, labels in zip(
-            response.correct, response.score, made.checkpoints[row["epsilon"]], strict=True
-        ):
-            chosen = labels[-row["models"] :] if row["every"] == 20 else labels[4::5]
-            score = sctd(chosen, form=form)
-            unchanged.append(np.mean((chosen == chosen[-1]).all(0)))
-            if row["ties"] == "by SR":
-                score = ties_broken_by(score, r)
-            each.append(normalized_score(c, r) - normalized_score(c, score))
-        assert row["lead"] == pytest.approx(np.mean(each))
-        assert row["never changed"] == pytest.approx(np.mean(unchanged))
-        assert row["low"] < row["lead"] < row["high"]
-
-
 def test_the_table_shows_the_interval_that_decides_about_the_claim(made):
     table = studies.leads(made, [1], [1.0]).assign(regime="own")
     shown = studies.at(table, "own", 1.0)
     judged = evidence.of_mean(score_gap(made, "SR", 1.0), SEEDS)
     assert (shown["lead"], shown["low"], shown["high"]) == pytest.approx(
         (judged.value, judged.low, judged.high)
-    )
-
-
-def test_figures_show_every_row(made):
-    table = studies.leads(made, [1, 5], [1.0, 0.25]).assign(regime="own")
-    (ax,) = studies.plot_leads(table).axes
-    drawn = np.concatenate(
-        [line.get_xdata() for line in ax.lines if line.get_linestyle() == "None"]
-    )
-    dense = studies.densest(table)["lead"]
-    assert set(np.round(dense, 12)) <= set(np.round(drawn.astype(float), 12))
-    axes = studies.plot_density(table).axes
-    assert len(axes) == 2
-    assert all(len(ax.containers) == 2 * 2 for ax in axes)  # ties and parts, of Eq. 16
-
-
-def test_the_headline_says_where_the_interval_is_above_zero(made):
-    table = studies.leads(made, [1], [1.0])
-    ways = [table.assign(regime="P1's"), table.assign(regime="tuned")]
-    ways[0].loc[ways[0]["epsilon"] == 1, "low"] = 0.01
-    ways[0].loc[ways[0]["epsilon"] == 3, "low"] = 0.0  # which is not above it
-    ways[1]["low"] = np.nan
-    assert studies.headline(pd.concat(ways)) == (
-        "SCTD is ahead at $\\epsilon$ = 1 as P1 trains,\nnowhere with tuned rates"
     )
 
 

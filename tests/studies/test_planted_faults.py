@@ -1,14 +1,12 @@
 """Faults that are planted into the engine: what finds them, and that nothing else does."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib.audit.white_box import GradientCanaries, step_audit
 from lib.studies.audit import figures
-from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, faulty_training, planted_table
+from lib.studies.audit.planted_faults import AUDITS, FAULTS, Problem, faulty_training
 from lib.studies.drawn import Run
 from lib.training import DataSpec, train_audited
 
@@ -44,28 +42,6 @@ def test_single_steps_tell_what_is_wrong(fault):
     if fault != "leaked":  # which looks a little as if canaries added more
         unseen = ("none", "twice", "shuffled")
         assert (found.epsilon > SMALL.epsilon) == (fault not in unseen)
-
-
-def test_the_table_says_what_was_found_by_what(monkeypatch):
-    monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
-    problem = replace(SMALL, data=DataSpec(train=100, test=40), canaries=1000)
-    table = planted_table(problem, ("none", "noise 0.05"), runs=2, models=16)
-    assert list(table["audit"]) == 2 * list(AUDITS)
-    found = table.pivot(index="fault", columns="audit", values="found")
-    assert (found.loc["none", ["one run", "family", "gaussian"]] == 0).all()
-    assert (found.loc["noise 0.05", ["one run", "family", "gaussian", "steps"]] == 1).all()
-    assert (table["shown"] <= table["could show"]).all()
-    limited = np.isfinite(table["could show"])
-    assert set(table["audit"][~limited]) == {"steps", "form"}
-    black = table[table["audit"] == "black box"]
-    assert (black["could show"] < problem.epsilon).all()  # sixteen models cannot
-    named = {"planted": table.replace({"fault": FAULTS, "audit": AUDITS})}
-    given = {"epsilon": problem.epsilon, "runs": 2, "sound_runs": 2, "canaries": 1000}
-    given |= {"outside_models": 16, "level": 0.95}
-    figure = figures.draw_planted(Run(named, {"often": 0.9}, given)).figure
-    (ax,) = figure.axes
-    assert "find 1 of 1 faults;\nfrom outside they find" in figure.get_suptitle()
-    assert np.asarray(ax.images[0].get_array()).shape == (2, len(AUDITS))
 
 
 def test_leaked_coins_are_no_fault_that_is_found():

@@ -15,12 +15,9 @@ from lib.studies.suitability.data import Study, wilds_study
 from lib.studies.suitability.experiment import (
     decision_metrics,
     evaluate_pairs,
-    evaluate_tasks,
     is_suitable,
     make_tasks,
-    metrics_table,
     share_suitable,
-    summarise_folds,
 )
 from lib.suitability import SuitabilityFilter, make_estimator
 
@@ -100,17 +97,6 @@ def test_tasks_follow_the_authors():
         assert (task.user[0], list(task.user[1])) == (split, list(rows))
 
 
-def test_results_do_not_depend_on_other_tasks():
-    splits = {"id": source(), "ood": source(200, 1, -0.3)}
-    folds = [("id", np.arange(60), "first"), ("ood", np.arange(200), "all")]
-    tasks = make_tasks({"id": 900, "ood": 200}, folds, ("id",), n_folds=5)
-    rows, alone = evaluate_tasks(splits, tasks), evaluate_tasks(splits, tasks[1:])
-    last = rows[rows["user_fold"] == "all"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, last, check_exact=True)
-    with pytest.raises(ValueError, match="n_folds must"):
-        make_tasks({"a": 10}, [("a", [0], "x")], ("a",), 5)
-
-
 @pytest.mark.parametrize(
     ("p", "truth", "accuracy", "fpr", "roc_auc", "pr_auc"),
     [
@@ -129,33 +115,6 @@ def test_metrics_by_hand(p, truth, accuracy, fpr, roc_auc, pr_auc):
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, nan_ok=True)
 
 
-def test_tables_of_metrics_and_folds():
-    rows = pd.DataFrame(
-        {
-            "seed": [0, 0, 0, 1],
-            "user_fold": ["b", "b", "a", "b"],
-            "user_accuracy": [0.5, 0.5, 0.9, 0.4],
-            "test_accuracy": [0.6, 0.4, 0.8, 0.6],
-            "p_value": [0.01, 0.01, 0.9, 0.05],
-            "truth": [False, True, True, False],
-        }
-    )
-    table = metrics_table(rows, ["seed", "user_fold"])
-    groups = list(zip(table["seed"], table["user_fold"], strict=True))
-    assert groups == [(0, "b"), (0, "a"), (1, "b")]
-    assert table["accuracy"].tolist() == [0.5, 0, 0]
-    assert table["suitable"].tolist() == [1, 1, 0]
-    assert table["experiments"].tolist() == [2, 1, 1]
-    nameless = rows.assign(truth=rows["truth"].astype(int), user_fold=["b", "b", None, "b"])
-    again = metrics_table(nameless, ["seed", "user_fold"])
-    pd.testing.assert_frame_equal(again.drop(columns="user_fold"), table.drop(columns="user_fold"))
-    folds = summarise_folds(rows)
-    assert list(zip(folds["seed"], folds["user_fold"], strict=True)) == groups
-    np.testing.assert_allclose(folds["difference"], [0.0, 0.1, -0.2], atol=1e-12)
-    assert folds["share"].tolist() == [1.0, 0.0, 1.0]
-    assert folds["false_positives"].tolist() == [1, 0, 1]
-
-
 def test_buckets_of_accuracy_difference():
     difference = np.array([-0.03, -0.0300001, -0.0299999, 0.0, 0.0099, 0.01, 0.03, -0.07])
     p = [0.01, 0.9, 0.01, 0.05, 0.0500001, 0.2, 0.01, 0.9]
@@ -166,22 +125,6 @@ def test_buckets_of_accuracy_difference():
         -0.07: [1, 0], -0.04: [1, 0], -0.03: [2, 2], 0.0: [2, 1], 0.01: [1, 0], 0.03: [1, 1],
     }  # fmt: skip
     np.testing.assert_allclose(table["high"] - table["low"], 0.01)
-
-
-@needs_data
-@pytest.mark.data
-@pytest.mark.parametrize("dataset", MIRRORED)
-def test_real_pairs_equal_fitting_each_pair_separately(dataset):
-    study = wilds_study(dataset, 1)
-    rng = np.random.default_rng(0)
-    for kind in ("ID", "OOD"):
-        tasks = study.tasks(kind, 15, 32)
-        for task in (tasks[0], tasks[-1]):
-            x, correct, user, user_correct = study.data(task)
-            rows = evaluate_pairs(x, correct, task.partition, user, user_correct)
-            for row in rows.sample(8, random_state=int(rng.integers(1000))).itertuples():
-                one = separately(x, correct, task.partition, user, 0.0, row.sf_fold, row.test_fold)
-                assert row.p_value == pytest.approx(one.p_value, abs=1e-9)
 
 
 @needs_data

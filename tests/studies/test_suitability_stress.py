@@ -34,11 +34,11 @@ def study(n=6000):
 
 @pytest.fixture(scope="module")
 def draws():
-    return simulate_cheats(study(), 400, 100, 0.03, 60, np.random.default_rng(0)).assign(seed=0)
+    return simulate_cheats(study(), 400, 100, 0.03, 40, np.random.default_rng(0)).assign(seed=0)
 
 
 def test_checks_of_honest_data_keep_their_level(draws):
-    """60 draws: false alarms of the reference, and of labels drawn from suitable data."""
+    """40 draws: false alarms of the reference, and of labels drawn from suitable data."""
     honest = draws[draws["cheat"] == "honest"]
     same = honest[honest["truth"]]
     most = stats.binom.isf(1e-4, len(same), 0.05)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lib.plot import CHECK_FIGURES, svg_pair
 from lib.studies.beyond import watch as studies
 from lib.studies.suitability.study_runs import load_study
 from lib.suitability import ActiveMonitor, labelling_probabilities
@@ -89,19 +88,3 @@ def test_an_alarm_is_told_of_many_streams_and_of_one(good, raised, median, words
     flags = [np.array(list(text)) == "1" for text in (good, raised)]
     said = studies.drop_in_words(*flags, median)
     assert said.endswith(words.replace("|", "\n").format(H="in this draw"))
-
-
-def test_what_is_drawn_is_watched_by_labels_of_random_rows(deployed, monkeypatch):
-    monkeypatch.setenv(CHECK_FIGURES, "1")
-    draw = studies.one_draw(deployed, np.random.default_rng(1))
-    hits, _, end = draw.raised["uniform"]
-    assert np.array_equal(draw.table["month"][draw.table["alarm"]], np.flatnonzero(hits) + 1)
-    assert all(np.ptp(p) == 0 for *_, p in draw.waiting)
-    figure = studies.plot_watch(deployed, draw, np.float64(5))
-    lines = [x[0] for line in figure.axes[0].lines if len({*(x := line.get_xdata())}) == 1]
-    assert lines == [*(np.flatnonzero(hits) + 1), *([end] if np.isfinite(end) else [])]
-    svg_pair(figure, "s")  # which is an error where something is cut off
-    figure = studies.plot_alarms(deployed, draw)
-    marked = [(line.get_xdata() - 1).tolist() for line in figure.axes[0].lines]
-    assert marked == [np.flatnonzero(one).tolist() for one, *_ in reversed(draw.raised.values())]
-    svg_pair(figure, "s")

@@ -23,18 +23,27 @@ def falls_short(channel: Channel, fpr: float) -> bool:
 
 
 def reached_headline(channels: Sequence[Channel], fpr: float) -> str:
-    """Where attacks fall short of what the proof allows, beyond their limits, and where not."""
-    reach, short = [], []
+    """Where attacks fall short of what the proof allows, beyond their limits, and where not.
+
+    Where they do nowhere, the one that is farthest below says by how much.
+    """
+    reach, short, below = [], [], []
     for channel in channels:
         what = channel.name.partition(",")[0]
-        (short if falls_short(channel, fpr) else reach).append(
-            {"hard case": "the hard case"}.get(what, what)
-        )
+        what = {"hard case": "the hard case"}.get(what, what)
+        (short if falls_short(channel, fpr) else reach).append(what)
+        found = channel.attacks[best_attack(channel, fpr)].tpr(fpr)[0]
+        below.append((1 - channel.proven.fnr(fpr) - found, what, found))
     near, far = (" and ".join(names) for names in (reach, short))
     if reach and short:
         return f"Attacks on {far} fall short of what is\nproven; on {near} that cannot be told"
-    said = "fall short of what is proven" if short else "cannot be told from the proof"
-    return f"On {near or far}\nattacks {said}"
+    if short:
+        return f"On {far}\nattacks fall short of what is proven"
+    gap, what, found = max(below)
+    return (
+        f"Attacks on {what} find {found:.0%}, where {found + gap:.0%} may be:\n"
+        "these trials cannot tell that from the proof"
+    )
 
 
 def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:

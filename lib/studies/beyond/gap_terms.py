@@ -18,7 +18,7 @@ from lib.plot import COLOURS, new_figure
 from lib.runs import run_all
 from lib.selective import gap_decomposition, log_odds, risk_areas
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head_rows, percent, words_above
+from lib.studies.headed import head_rows, words_above
 from lib.studies.interplay.experiments import ExperimentSettings, scaled
 from lib.suitability import calibration_errors
 from lib.training import ManyTrainings
@@ -171,11 +171,10 @@ def draw_terms(run: Run) -> Drawn:
 
 
 def gap_headline(table: pd.DataFrame) -> str:
-    """How much of the gap is noise at the smallest budget, judged by noisy labels."""
+    """What noise makes of the gap at the smallest budget, judged by noisy labels."""
     noisy = table[table["labels"] == "noisy"]
     row = noisy.loc[noisy["epsilon"].idxmin()]
-    share = min(row["noise"] / row["total"], 1.0)  # a finite sample may see less than there is
     return (
-        f"Noisy labels, epsilon {row['epsilon']:g}: {percent(share)} of the gap\n"
-        "is noise, which no score can remove"
+        f"Noisy labels, epsilon {row['epsilon']:g}: noise alone opens\n"
+        f"a gap of {row['noise']:.3f}, which no score can close"
     )

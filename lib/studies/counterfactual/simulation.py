@@ -196,21 +196,19 @@ def cells_of_experiment_1(
     }
 
 
-def over_levels(
-    levels: Sequence[float], n: int = 2000, learner: str = "forest", *, seed: int
-) -> dict[float, tuple[Estimate, Estimate]]:
-    """Experiment 1 on one draw at every level of positivity: doubly robust, and IPW.
+def over_levels(levels: Sequence[float], *, seed: int) -> dict[float, tuple[Estimate, Estimate]]:
+    """Experiment 1 on one draw of 2,000 at every level of positivity: doubly robust, and IPW.
 
     Propensities are clipped at the level; inputs, labels and coins are the same at each.
     """
     found = {}
     for level in levels:
-        drawn = simulate(n, epsilon=level, rng=seed)
+        drawn = simulate(2000, epsilon=level, rng=seed)
         (a, b), (r, s) = drawn.scores, drawn.abstained
         with warnings.catch_warnings():  # the diagnostics of the estimate say the same
             warnings.simplefilter("ignore", PositivityWarning)
             dr = counterfactual_difference(
-                drawn.X, a, r, b, s, learner=learner, clip=level, rng=seed
+                drawn.X, a, r, b, s, learner="forest", clip=level, rng=seed
             )
         found[level] = dr, estimate_from_nuisances(dr.nuisances, estimator="ipw", clip=level)
     return found

@@ -447,11 +447,6 @@ def _score(
     }
 
 
-def calibrated(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
-    """Softmax response after temperature scaling."""
-    return scores.softmax_response(special.softmax(scaled(logits, labels), axis=1))
-
-
 def scaled(logits: np.ndarray, labels: np.ndarray) -> npt.NDArray:
     """Logits after temperature scaling (Guo et al. 2017).
 

@@ -56,8 +56,8 @@ def estimated_and_true(
     return pd.DataFrame(table)
 
 
-def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> pd.DataFrame:
-    """Drop in accuracy and errors by size of the estimation error: the paper's Figures 6 and 7."""
+def error_table(results: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    """Drop in accuracy and errors by fifths of the estimation error: P2's Figures 6 and 7."""
     truth = results["truth"]
     error = results["estimated_user_accuracy"] - results["user_accuracy"]
     suitable = results["p_value"] <= alpha
@@ -69,7 +69,7 @@ def error_table(results: pd.DataFrame, alpha: float = 0.05, groups: int = 5) -> 
             "false": (suitable & ~truth).astype(float).where(~truth),
         }
     )
-    grouped = rows.groupby(pd.qcut(error, groups, labels=False), sort=True)
+    grouped = rows.groupby(pd.qcut(error, 5, labels=False), sort=True)
     return pd.DataFrame(
         {
             "error_low": grouped["error"].min(),

@@ -29,7 +29,7 @@ def training_disagreement(logits: Any, checkpoint_logits: Any) -> npt.NDArray[np
     return -sctd(np.vstack([labels, np.asarray(logits).argmax(axis=1)]))
 
 
-def checkpoint_example(seed: int, epochs: int = 15) -> pd.DataFrame:
+def checkpoint_example(seed: int) -> pd.DataFrame:
     """What the signal adds on digits: a small network, its source data, and rotated user data."""
     digits = data.load_digits()
     rows = data.digits_splits(seed, _SIZES)
@@ -45,7 +45,7 @@ def checkpoint_example(seed: int, epochs: int = 15) -> pd.DataFrame:
             digits.labels[rows["user"]],
         ),
     }
-    for _ in range(epochs):
+    for _ in range(15):
         model.partial_fit(train, labels, classes=np.arange(10))
         states.append(
             {

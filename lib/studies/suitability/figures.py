@@ -194,9 +194,9 @@ def plot_cheats(
 #: What readers call the methods that are compared, and which labels of test data they use.
 _METHODS = {
     "paper": "the paper's filter",
-    "paper, more labels": "filter, more labels",
-    "known reference": "filter, known reference",
-    "all labels": "filter, all labels",
+    "paper, more labels": "filter, more to fit",
+    "known reference": "filter, accuracy known",
+    "all labels": "filter with test labels",
 } | {**PEERS, "ac": "average confidence"}
 _TEST_LABELS = ("known reference", "all labels")
 
@@ -267,7 +267,7 @@ def draw_methods(run: Run) -> Drawn:
     headline, main = methods_headline(table), run.tables["peers"]["dataset"].iloc[0]
     head_rows(figure, headline)
     models, many = run.tables["stronger"]["seed"].nunique(), values["n_shuffles"]
-    over = f", their ROC AUC with all labels the median and the range over {many} shuffles"
+    over = f", with all of them the ROC AUC is the median, with the range over {many} shuffles"
     return Drawn(
         figure,
         f"Right decisions and ROC AUC, a row a method. {headline}.",

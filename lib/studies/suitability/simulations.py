@@ -16,7 +16,6 @@ from lib.suitability.filter import SuitabilityFilter
 from lib.suitability.guarantees import (
     Array,
     _adjust,
-    _offset,
     _powered_test,
     _tuning,
     corrected_margin,
@@ -57,7 +56,6 @@ def simulate_guarantee(
     *,
     margin: float = 0.05,
     accuracy_drop: float | None = None,
-    test_accuracy: float = 0.8,
     n_test: int = 500,
     n_user: int = 500,
     n_labelled: int = 100,
@@ -68,7 +66,7 @@ def simulate_guarantee(
 
     Estimates C follow a Beta distribution scaled to where both C and C + eps are probabilities;
     a prediction is correct with probability C + eps (Definition 4.1). Their means are such that the
-    accuracies are as given.
+    accuracy on test data is 0.8.
     """
     pairs = np.broadcast_arrays(eps_source, eps_target)
     drop, alpha = margin if accuracy_drop is None else accuracy_drop, 0.05
@@ -78,9 +76,9 @@ def simulate_guarantee(
         suitable = np.zeros(len(METHODS), int)
         for start in range(0, repetitions, block):
             size = min(block, repetitions - start)
-            test = _draw(test_accuracy, source, (size, n_test), rng)
-            user = _estimates(test_accuracy - drop, target, (size, n_user), rng)
-            labelled = _draw(test_accuracy - drop, target, (size, n_labelled), rng)
+            test = _draw(MEAN, source, (size, n_test), rng)
+            user = _estimates(MEAN - drop, target, (size, n_user), rng)
+            labelled = _draw(MEAN - drop, target, (size, n_labelled), rng)
             p_values = _all_methods(test, user, labelled, source, target, margin, alpha)
             alone = _labels_alone(test[1], labelled[1], margin, alpha)
             suitable += [*((p <= alpha).sum() for p in p_values), alone.sum()]
@@ -99,24 +97,6 @@ def simulate_guarantee(
                     "high": high,
                 }
             )
-    return pd.DataFrame(rows)
-
-
-def lemma_check(eps: Sequence[float], *, rng: np.random.Generator) -> pd.DataFrame:
-    """Simulate Lemma 4.3, E[correct] = E[estimate] + eps, at an accuracy of 0.8."""
-    rows = []
-    for value in eps:
-        estimated, correct = _draw(0.8, value, (100_000,), rng)
-        offset = _offset(estimated, correct)
-        rows.append(
-            {
-                "eps": float(value),
-                "mean_estimate": estimated.mean(),
-                "accuracy": correct.mean(),
-                "difference": -offset.value,
-                "stderr": offset.stderr,
-            }
-        )
     return pd.DataFrame(rows)
 
 
