@@ -105,8 +105,8 @@ class Claim:
         How far the value may be off for a reason that its interval leaves out (`why` says which):
         the interval decides when it is clear of the bound by more.
     only_at : dict, optional
-        Parameter values without which the claim is not decided: settings that the paper prints, and
-        that cost nothing to keep.
+        Parameter values without which the claim is not decided, beside those of `TRAINING` in
+        `full_scale`: settings that the paper prints under other names.
     cannot : str, optional
         Why nobody can check it: the paper leaves out what is needed, or no value could refute it.
         The value is shown, and not judged.
@@ -127,11 +127,13 @@ class Claim:
     group : str, optional
         Claims of a group, such as the cells of one table, are shown together.
     full_scale : dict, optional
-        Parameter values at which the check has the paper's size. At any others a trend is checked
-        at reduced scale; a number is not comparable if network, data or training are others. A
-        list allows any of its words where the run has a single one.
+        Parameter values at which the check has the paper's size. With another network, other data
+        or fewer runs a trend is checked at reduced scale; trained otherwise than the paper says
+        (`TRAINING`) it is not decided, whichever way it comes out. A number is not comparable if
+        network, data or training are others. A list allows any of its words where the run has a
+        single one.
     revised : bool
-        Whether the condition was changed after it had been evaluated; `why` says how.
+        Whether the condition was set or changed with values known; `why` says how.
     if_not : str, optional
         What stands behind a miss, where that is known: shown beside "not reproduced" alone.
     """
@@ -367,13 +369,14 @@ def judge(
         word = NOT_COMPARABLE
     else:
         # An exact number meets the condition or does not; of a random one its interval decides.
-        if missing:
-            hit = None
-        elif claim.across is None:
+        if claim.across is None:
             hit = claim.holds(value)
         else:
             hit, lacking = _by_chance(claim, evidence) if finite else (None, "")
             reasons += [lacking] if lacking else []
+        # What shows at other settings than the paper's is of these: it decides neither way.
+        if missing or (claim.kind == "trend" and not {*TRAINING}.isdisjoint(other)):
+            hit = None
         word = UNDECIDED
         if hit is not None:
             word = (REDUCED if other else REPRODUCED) if hit else NOT_REPRODUCED

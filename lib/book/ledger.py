@@ -102,7 +102,7 @@ def _summary(ledger: Ledger) -> str:
     own = len(ledger.statements) - len(papers)
     tested = sum(bool(each.tested) for each in papers)
     return (
-        f"<p><strong>{revised} of {len(judged)} conditions were changed after the numbers were "
+        f"<p><strong>{revised} of {len(judged)} conditions were set or changed after numbers were "
         "known.</strong> Each of their rows says so first, and why. "
         f"{cells} of these are of cells of tables.</p>"
         f"<ul class='companion-counts'>{items}</ul><p>{len(papers)} statements of the papers, "
@@ -134,7 +134,7 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     first = ""
     if changed:
         which = f"{changed} of {len(claims)} conditions" if len(claims) > 1 else "condition"
-        first = f"{which[0].upper()}{which[1:]} changed after the numbers were known. "
+        first = f"{which[0].upper()}{which[1:]} set or changed after numbers were known. "
     rest = [f"<p>{html.escape(scale_text(follows))}.</p>" if follows else ""]
     if statement.tested:
         tests = ", ".join(f"<code>{html.escape(test)}</code>" for test in statement.tested)

@@ -384,7 +384,7 @@ def run_words(name: str) -> str:
 
 
 #: What is said first of a condition that is not of before the first look.
-_REVISED = "Condition changed after the numbers were known"
+_REVISED = "Condition set or changed after numbers were known"
 
 
 def whose(claim: Claim) -> str:

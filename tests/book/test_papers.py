@@ -156,10 +156,9 @@ def test_where_a_rate_was_bad_a_better_one_leaves_no_difference_beyond_chance(pa
     assert run["values"]["rate_widest"] < max(run["parameters"]["rates"])
 
 
-@pytest.mark.parametrize("page", ["interplay", "normalized_score"])
-def test_a_lead_is_within_chance_where_a_page_says_so(page):
-    assert "Neither lead over the next method is beyond chance" in said(page)
-    assert "on Fashion-MNIST exceeds its runs' spread" in said(page)
+def test_a_lead_is_within_chance_where_a_page_says_so():
+    assert "Neither lead over the next method is beyond chance" in said("interplay")
+    assert "on Fashion-MNIST exceeds its runs' spread" in said("interplay")
     of, strictest = records("interplay"), 1.0
     assert p_of_scores(of["standard.cifar10"], strictest) > 0.05
     assert p_of_scores(of["standard.gtsrb"], strictest) > 0.05

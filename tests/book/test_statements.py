@@ -322,7 +322,7 @@ def test_a_claim_of_two_statements_and_one_of_none(tmp_path):
 
 def test_settings_stand_beside_the_verdict_of_a_training(ledger):
     """Ours are those of each run's record."""
-    row = ledger_html(ledger).split("id='statement-P1-S4t'")[1].split("class='statement'")[0]
+    row = ledger_html(ledger).split("id='statement-P1-F2'")[1].split("class='statement'")[0]
     table = row.split("aria-label='Settings'")[1].split("</table>")[0]
     head, *lines = (re.findall(r"<t[dh].*?>(.*?)</t[dh]>", x) for x in table.split("<tr>")[1:])
     main = head.index("ours (standard)")

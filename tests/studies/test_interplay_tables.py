@@ -11,6 +11,7 @@ from scipy import stats
 from lib import selective
 from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier
 from lib.studies.drawn import Run
+from lib.studies.interplay import figures
 from lib.studies.interplay import tables as studies
 from lib.studies.interplay.experiments import Predictions
 
@@ -74,3 +75,11 @@ def test_recorded_orders_are_those_of_the_run():
     assert width.tolist() == pytest.approx((wanted["high"] - wanted["low"]).tolist(), rel=0.2)
     single = run._replace(parameters=run.parameters | {"n_seeds": 1})
     assert studies.recorded_order(single)[["low", "high"]].isna().all(axis=None)
+    # Rates that more points chose are open marks; those of another network or of fewer are none.
+    better = run._replace(parameters=run.parameters | {"validation": 20})
+    other = better._replace(parameters=better.parameters | {"models": ["linear"]})
+    for shown, recorded, marks in ((run, better, 2), (run, other, 1), (better, run, 1)):
+        drawn = figures.draw_order(shown._replace(recorded=[recorded]))
+        lines = [line for line in drawn.figure.axes[0].lines if line.get_marker() == "o"]
+        assert len(lines) == marks
+        assert ("20 validation points chose" in drawn.caption) == (marks == 2)

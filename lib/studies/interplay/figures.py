@@ -249,6 +249,15 @@ def draw_order(run: Run) -> Drawn:
         ax.set_xlim(-0.25, len(budgets) - 0.2)
         ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
         ax.set_ylabel("order lost")
+    better, open_marks = more_validated(run), ""
+    if better is not None:
+        found = recorded_order(better).query("method == 'SR'").set_index("epsilon").loc[budgets]
+        look = _look("SR") | {"markerfacecolor": "none", "linestyle": "", "ms": 7}
+        axes[0].plot(np.arange(len(budgets)) - 0.1, found["relative"], **look)
+        open_marks = (
+            "Open marks: the softmax response at rates that "
+            f"{better.parameters['validation']:,} validation points chose. "
+        )
     axes[0].set_ylim(0, 1.03)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
     axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
@@ -262,7 +271,21 @@ def draw_order(run: Run) -> Drawn:
         "method; lines rise to the right where privacy costs order.",
         "Score as a part of a random order's at the same accuracy: 0% is a perfect order, 100% one "
         "that knows nothing. Bars are 95% intervals over training runs, at the mean accuracy "
-        f"(runs: {of_each}). {why_wide(seeds)}{tried}",
+        f"(runs: {of_each}). {why_wide(seeds)}{open_marks}{tried}",
+    )
+
+
+def more_validated(run: Run) -> Run | None:
+    """The recorded run of the same network, data and budgets in which more points chose rates."""
+    same = ("dataset", "models", "epsilons")
+    return next(
+        (
+            each
+            for each in run.recorded
+            if all(each.parameters[name] == run.parameters[name] for name in same)
+            and each.parameters.get("validation", 0) > run.parameters.get("validation", 0)
+        ),
+        None,
     )
 
 
