@@ -224,8 +224,8 @@ def order_headline(tables: Iterable[pd.DataFrame]) -> str:
     lines = [rows["relative"] for table in descending for _, rows in table.groupby("method")]
     steps = np.concatenate([np.diff(line) for line in lines])
     return (
-        "Held against a random order's, too, the score rises\n"
-        f"at {np.count_nonzero(steps > 0)} of {len(steps)} steps to a smaller budget"
+        "Over a random order's, too, the score\n"
+        f"rises at {np.count_nonzero(steps > 0)} of {len(steps)} steps to a smaller budget"
     )
 
 
