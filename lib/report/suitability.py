@@ -48,7 +48,7 @@ class SuitabilityReport:
         Probability that this test decides SUITABLE if the mean estimates of user and test data
         are equal and their standard deviations those seen.
     required : int or None
-        User rows that raise this to :data:`lib.report.types.POWER`; None if no number does.
+        User rows that raise this to ``lib.report.types.POWER``; None if no number does.
     adjusted : Decision or None
         With a margin that allows for the estimator's errors: the lower limit of the interval for
         Eq. 12's m', tested at alpha / 2, which keeps alpha
