@@ -15,7 +15,7 @@
 # **Do this.** Choose the threshold on other training runs
 # ({py:obj}`~lib.audit.held_out_lower_bound`), or pay for the choice
 # ({py:obj}`~lib.audit.union_lower_bound`). Report a one-sided {term}`Clopper-Pearson` bound
-# ([steps](#what-to-do)).
+# ([step by step](#what-to-do)).
 #
 # ## What holds, and what does not
 #

@@ -5,7 +5,7 @@
 # better *when* to ask?
 #
 # **Answer.** The one whose score is smaller, says [P1](papers.md): it tells how far one stays below
-# the best that one's accuracy allows, and a smaller {term}`privacy budget` raises it in
+# the best that one's accuracy allows, and here a smaller {term}`privacy budget` raises it in
 # {value}`normalized_score.growing:.0%` of the steps.
 #
 # ```{result} order

@@ -37,7 +37,7 @@
 #   {value}`suitability.widest_fpr:.0%` of the unsuitable data SUITABLE.
 # - *Holds by the authors' shuffles.* P2 says that a drop of more than three points is never called
 #   suitable. Over all of our shuffles there are {value}`suitability.n_worse_called_suitable`
-#   exceptions among {value}`suitability.n_worse:,` experiments.
+#   exceptions among the {value}`suitability.n_worse:,` experiments that drop more.
 # - *Caution.* Errors come in bulk: {value}`suitability.top_three_share:.0%` of the false positives
 #   come from three of the {value}`suitability.n_user_folds` pairs of a user fold and a model.
 # - *Not checkable.* The test's level assumes that the estimator is calibrated on the user's data.

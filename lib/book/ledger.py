@@ -101,6 +101,7 @@ def _summary(ledger: Ledger) -> str:
     recorded = sum(ledger.verdicts[claim.id].run != THIS_BUILD for claim in judged)
     own = len(ledger.statements) - len(papers)
     tested = sum(bool(each.tested) for each in papers)
+    judged_so = "all of them" if recorded == len(judged) else f"{recorded} of these are"
     return (
         f"<p><strong>{revised} of {len(judged)} conditions were set or changed after numbers were "
         "known.</strong> Each of their rows says so first, and why. "
@@ -108,7 +109,7 @@ def _summary(ledger: Ledger) -> str:
         f"<ul class='companion-counts'>{items}</ul><p>{len(papers)} statements of the papers, "
         f"{tested} of them exact ones that a test holds against their text; "
         f"{own} of our own. Beneath them stand {len(ledger.claims)} numbers; {len(judged)} have a "
-        f"condition, {recorded} of these are judged by a recorded run.</p>"
+        f"condition, {judged_so} judged by a recorded run.</p>"
     )
 
 
