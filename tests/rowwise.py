@@ -238,8 +238,8 @@ for m in (*zip(S.ESTIMATORS, itertools.cycle(S.CALIBRATIONS), strict=False),
     ("logistic", "platt"), ("decision-tree", "isotonic"), ("svm", "isotonic")):
     whole = m in (("logistic", "platt"), ("logistic", "none"), ("decision-tree", "isotonic"))
     then("suitability.make_estimator", dict(rows=TEST), ">rows", per_row="*",
-        call=lambda signals, correct, rows, m=m, n=5 if whole else 2: S.make_estimator(
-            *m, splits=n).fit(signals, correct).predict_proba(rows),
+        call=lambda signals, correct, rows, m=m, splits=5 if whole else 2: S.make_estimator(
+            *m, splits=splits).fit(signals, correct).predict_proba(rows),
         recode={"signals rows": UNITS} if whole else (), rtol=1e-3, only="" if whole else "names")
 WIDE = dyadic(rng.normal(size=(N, 12)) + CORRECT[:, None])
 add("suitability.anova_table", dict(signals=WIDE, correct=CORRECT), "signals correct",

@@ -189,8 +189,10 @@ def minify_svg(page: str) -> str:
 def _light_address(where: str, encoded: str) -> str:
     svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
     # Kept as they are: what neither an address nor an attribute in single quotation marks minds;
-    # a blank ends the address in a set of sources.
+    # a blank ends the address in a set of sources, and would be three letters: paths have commas.
     blank = " " if where == "src" else ""
+    if not blank:
+        svg = _PATH.sub(lambda path: re.sub(r"(?<=[\d.]) (?=[\d.])", ",", path[0]), svg)
     return "data:image/svg+xml," + quote(svg, safe=blank + '!"$()*+,-./:;<=>?@[]^_`{|}~')
 
 

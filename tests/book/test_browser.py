@@ -273,7 +273,7 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     closed = page.query_selector_all(".bd-article .companion-claim > :not(summary)")
     assert len(closed) > 3
     assert not any(e.evaluate("e => e.checkVisibility()") for e in closed)
-    figures = page.query_selector_all(".bd-article > section .companion-figure")
+    figures = page.query_selector_all(".bd-article > section .companion-figure:has(img)")
     shares = [
         f.evaluate("f => f.querySelector('img').clientWidth / f.clientWidth")
         for f in figures

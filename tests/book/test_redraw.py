@@ -37,7 +37,7 @@ def test_records_have_the_figures_that_this_code_draws(root, chapter, name, monk
 @EACH
 def test_chapters_draw_what_is_drawn_anew(root, chapter, name):
     source = chapter_files(root / "book")[chapter].read_text(encoding="utf-8")
-    called = re.findall(r"chapter\.drawn\((?:\w+\.)*(\w+)\)", source)
+    called = re.findall(r"chapter\.drawn\(\s*(?:\w+\.)*(\w+)[,)]", source)
     assert Counter(called)[DRAWS[chapter, name].__name__] == 1
 
 
