@@ -186,8 +186,14 @@ def minify_svg(page: str) -> str:
     return _FIGURE.sub(lambda found: f"{found[1]}='{_light_address(*found.groups())}", page)
 
 
+_NAMED = re.compile(r'(\sid="|href="#|url\(#)([^")]+)')
+
+
 def _light_address(where: str, encoded: str) -> str:
     svg = light_svg(base64.b64decode(encoded).decode("utf-8"))
+    # Letters and marks have long names and are used by the hundred; nothing else knows the names.
+    names: dict[str, str] = {}
+    svg = _NAMED.sub(lambda named: named[1] + names.setdefault(named[2], f"x{len(names)}"), svg)
     # Kept as they are: what neither an address nor an attribute in single quotation marks minds;
     # a blank ends the address in a set of sources, and would be three letters: paths have commas.
     blank = " " if where == "src" else ""
