@@ -235,7 +235,7 @@ def fixmatch_for(dataset: str, model: ModelSpec, **options: Any) -> FixMatch:
     return FixMatch(model, weak=policy, strong=policy, **options)
 
 
-def student_for(teacher: FixMatch, *, steps: int, learning_rate: float, policy: str) -> FixMatch:
+def student_for(teacher: FixMatch, steps: int, learning_rate: float, policy: str) -> FixMatch:
     """A student's training: its teachers', but for what is given; 0 or "same" is as theirs."""
     return replace(
         teacher,
