@@ -34,9 +34,9 @@ from lib.check import (
 #: Thresholds that P5's authors try.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
-_AUTHORS_Z = float(stats.norm.isf(0.025))  # of the level 0.95, where their rules hold
+AUTHORS_Z = float(stats.norm.isf(0.025))  # of the level 0.95, where their rules hold
 _SAME = 1e-24  # squares of differences of rates that are but rounding
-_FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
+FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -547,8 +547,8 @@ def _interval(
     mean = float(weight @ rate)
     if right.sum() == total or (mirror and not right.any()):
         exact = max(0.5, float(stats.norm.sf(z)) ** (1 / k))
-        low = 1 - 3 / k if math.isclose(z, _AUTHORS_Z) else exact
-        low = low if k > _FEW else 0.5
+        low = 1 - 3 / k if math.isclose(z, AUTHORS_Z) else exact
+        low = low if k > FEW else 0.5
         return k, total, mean, epsilon_of_rate(low), math.inf
     spread = 1 - float(weight @ weight)
     away = np.square(rate - mean)

@@ -144,18 +144,16 @@ def draw_coverage(run: Run) -> Drawn:
 
 
 def confidence_table(
-    cases: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], points: int = 101
+    cases: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
 ) -> pd.DataFrame:
-    """Fraction of canaries above each confidence: in their own label, and in another wrong one.
+    """Fraction of canaries above each percent: in their own label, and in another wrong one.
 
     Parameters
     ----------
     cases : mapping of str to (p, canary, true)
         Confidences (n, C) of a training run at its canaries, their labels and the true ones.
-    points : int
-        Confidences, from 0 to 1.
     """
-    at, tables = np.linspace(0, 1, points), []
+    at, tables = np.linspace(0, 1, 101), []
     for case, (p, canary, true) in cases.items():
         rows, classes = np.arange(len(p)), p.shape[1]
         other = (canary + 1) % classes

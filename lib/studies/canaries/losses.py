@@ -13,16 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
-from lib.audit.canaries import THRESHOLDS
+from lib.audit.canaries import AUTHORS_Z, FEW, THRESHOLDS
 from lib.studies.canaries import published
 from lib.studies.default_problem import title
 
 Array = npt.NDArray[np.float64]
 
-_Z = float(stats.norm.isf(0.025))
-_FEW = 50  # canaries with a guess, up to which an attack that is never wrong shows nothing
 _SAME = 1e-24  # squares of differences of rates that are but rounding
 
 
@@ -72,9 +69,9 @@ def lower_limits(guessed: Guessed, counts: Array) -> Array:
     spread = 1 - counts @ made**2 / some**2
     known = (spread > 0) & (k > 1) & (square > _SAME)
     error = np.sqrt(np.divide(square, spread * k, out=np.zeros_like(square), where=known))
-    low = np.where(known, np.maximum(mean, 1 - mean) - _Z * error, 0.5)
+    low = np.where(known, np.maximum(mean, 1 - mean) - AUTHORS_Z * error, 0.5)
     sure = (total > 0) & ((mean == 1) | (mean == 0))  # never wrong, or mirrored
-    low = np.where(sure, np.where(k > _FEW, 1 - 3 / np.maximum(k, 1), 0.5), low)
+    low = np.where(sure, np.where(k > FEW, 1 - 3 / np.maximum(k, 1), 0.5), low)
     best = np.clip(np.where(total > 0, low, 0.5), 0.5, 1).max(axis=-1)
     return np.log(best / (1 - best))
 

@@ -60,6 +60,7 @@ class MechanismSettings:
     # sigma1, sigma2, threshold and number of answers at each level
     pate: tuple[tuple[float, float, float, int], ...]
     fixmatch: FixMatch  # Of PATE's teachers
+    student: FixMatch  # Of its students
     n_teachers: int  # Teachers of each ensemble
     queries: int  # Images that the teachers are asked about
     canaries: int  # Per training
@@ -68,7 +69,6 @@ class MechanismSettings:
     delta: float  # Of AGIBI's and PATE's guarantees
     groups: int  # Training runs that share the canaries of ALIBI's first one
     seed: int  # Of everything
-    student: FixMatch | None = None  # Of PATE's students; None: as its teachers
 
     def __post_init__(self):
         if self.groups > self.canaries:
@@ -365,12 +365,11 @@ def _teachers(settings: MechanismSettings) -> list[Teachers]:
 
 
 def _students(settings: MechanismSettings) -> list[PateStudents]:
-    student = settings.student or settings.fixmatch
     return [
         PateStudents(
             each,
             settings.pate,
-            replace(student, seed=each.config.seed + 500_000),
+            replace(settings.student, seed=each.config.seed + 500_000),
             settings.queries,
             settings.delta,
             seed=_seed(settings.seed, 902, i),
