@@ -317,6 +317,8 @@ chapter.figure(
     aside="How the band of the interval shrinks with more trials (Figure 7 of P3)",
     theory=True,
 )
+
+# %%
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
 chapter.check("P3-F7-low", low)
 chapter.check("P3-F7-high", high)

@@ -642,6 +642,21 @@ chapter.drawn(figures.draw_misses)
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Here a service abstains more often where
+# it would be wrong: set `leak` to 0.0 or 0.1, and watch when the interval holds the truth.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.counterfactual import counterfactual_score
+
+(x, luck, chance), leak = np.random.default_rng(0).random((3, 4000)), 0.3
+right = luck < x  # the larger x, the easier
+abstained = chance < 0.2 + leak * ~right
+found = counterfactual_score(x[:, None], right, abstained, learner="linear", rng=1)
+print("interval {:.2f} to {:.2f}, truth {:.2f}".format(*found.interval, right.mean()))
+
+# %% [markdown]
 # 1. Suppose that on some points abstention has a reason that nobody sees. How do the bounds widen
 #    with their fraction?
 #

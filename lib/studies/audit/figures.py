@@ -293,47 +293,57 @@ def selection_headline(table: pd.DataFrame, level: float) -> str:
     return f"{said}; allowed: {percent(allowed)}"
 
 
-def plot_shadows(result: AuditResult) -> Figure:
-    """Draw what shadow models show at the worst challenge point, and at a typical point."""
-    figure, axes = new_figure(rows=2, height=2.2)
-    shown, inside = result.shadows.astype(float), result.shadow_members
-    means = [np.nanmean(np.where(which, shown, np.nan), 0) for which in (inside, ~inside)]
-    typical = int(np.argsort(np.abs(means[0] - means[1]))[len(shown[0]) // 2])
-    places = {"the worst challenge point": int(result.challenges[0]), "a typical point": typical}
-    for ax, (name, place) in zip(axes, places.items(), strict=True):
-        bins = np.linspace(shown[:, place].min(), shown[:, place].max(), 25)
-        for which, colour, label in ((True, COLOURS[1], "in"), (False, COLOURS[0], "out")):
-            values = shown[inside[:, place] == which, place]
-            ax.hist(values, bins, color=colour, alpha=0.55, label=label)
-        ax.set_title(name, fontsize=10)
-        ax.set_ylabel("shadow models")
-    axes[-1].set_xlabel("confidence in the label, log(p / (1 - p))")
-    axes[0].legend(fontsize=9)
-    return figure
+@draws("audit_trainings", "bounds")
+def draw_bounds(run: Run) -> Drawn:
+    """Draw what each attack shows, a plot a budget: swept, and by thresholds that are paid for."""
+    table, words = run.tables["bounds"], {}
+    finite = table["proven"][np.isfinite(table["proven"])]
+    reach = 1.06 * max([*finite, *table[list(_CORRECTED)].max()])
+    budgets = list(table.groupby("epsilon", sort=False))
+    figure, axes = panels(len(budgets), 1.6)
+    for ax, (epsilon, rows) in zip(axes, budgets, strict=True):
+        places = np.arange(len(rows))
+        for i, (column, word) in enumerate(_CORRECTED.items()):
+            color = COLOURS[(1, 0, 2)[i]]
+            points = {"color": color, "marker": "DoX"[i], "linestyle": "", "markersize": 5}
+            ax.plot(rows[column], places + 0.2 * (i - 1), **points)
+            words[f"{'◆●✖'[i]} {word}"] = color
+        proven = rows["proven"].iloc[0]
+        if math.isfinite(proven):
+            ax.axvline(proven, color="0.4", linestyle=":", marker="")
+            ax.annotate("proven ", (proven, 1), ha="right", va="center", color="0.4", fontsize=9)
+        inside = {"xycoords": "axes fraction", "ha": "right", "va": "bottom", "fontsize": 10}
+        ax.annotate(_word(epsilon), (0.99 if math.isinf(proven) else 0.9, 0.04), **inside)
+        ax.set_yticks(places, rows["attack"].str.replace(" ", "\n"), fontsize=9)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.grid(visible=False, axis="y")
+        ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
+        ax.set_xlim(-0.02 * reach, reach)
+    axes[-1].set_xlabel(r"lower bound on $\epsilon$")
+    head(axes[0], bounds_headline(table), words)
+    level = 1 - (1 - run.parameters["level"]) / 2
+    return Drawn(
+        figure,
+        "For each attack three lower bounds: without privacy larger ones, with privacy all far "
+        "below what is proven, and the corrected ones below the swept.",
+        f"Lower bounds ({level:.0%}) of each attack on the target models: at the threshold with "
+        "the largest Bayesian bound, at one chosen on shadow models, and with all thresholds paid "
+        "for (both Clopper-Pearson's).",
+    )
 
 
-def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
-    """Draw ROC curves of the attacks on logarithmic axes, one plot per budget."""
-    figure, axes = panels(len(results), 2.6, sharey=True)
-    fpr = np.geomspace(1e-4, 1, 200)
-    for ax, result in zip(axes, results, strict=True):
-        for i, attack in enumerate(attacks):
-            if attack not in result.scores:
-                continue
-            table = result.roc(attack).astype(float)
-            line = {"color": COLOURS[(1, 0, 2)[i % 3]], "linestyle": ("-", "--", "-.")[i % 3]}
-            rates = table[:, 1] / table[0, 2], table[:, 0] / table[0, 3]
-            ax.plot(*rates, marker="", drawstyle="steps-post", label=attack, **line)
-        if math.isfinite(result.proven):
-            region = privacy_region(result.proven, result.settings.training.delta)
-            line = {"color": "0.3", "linestyle": ":", "marker": ""}
-            ax.plot(fpr, 1 - region.lower(fpr), label="proven", **line)
-        ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
-        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.6), ylabel="TPR")
-        ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
-    axes[-1].set_xlabel("FPR")
-    axes[0].legend(fontsize=9, loc="lower right")
-    return figure
+_CORRECTED = {"best, Bayesian": "best (Bayesian)", "held-out": "held-out", "union": "union"}
+
+
+def bounds_headline(table: pd.DataFrame) -> str:
+    """What is shown at the largest budget, swept and corrected, and what is proven, in words."""
+    private = table[np.isfinite(table["epsilon"])]
+    rows = private[private["epsilon"] == private["epsilon"].max()]
+    swept, corrected = rows["best, Bayesian"].max(), rows[["held-out", "union"]].max(axis=None)
+    return (
+        f"Where {rows['proven'].iloc[0]:.2g} is proven, attacks show {swept:.2g}\n"
+        f"swept over thresholds, corrected {corrected:.2g}"
+    )
 
 
 @draws("audit_trainings", "one_run")
