@@ -15,7 +15,6 @@ from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log, side_by_side
 from lib.studies.audit import detection
-from lib.studies.audit.system import AuditResult
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
 

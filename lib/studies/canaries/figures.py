@@ -1,11 +1,9 @@
 """Figures of the chapter on P5."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log, side_by_side
