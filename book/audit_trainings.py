@@ -363,8 +363,7 @@ chapter.values(
 
 # %% [markdown]
 # *Held-out* thresholds were chosen on the shadow models, each scored by what was fitted to others;
-# the target models only counted. Without privacy LiRA shows {value}`audit_trainings.free_held:.2f`,
-# where the sweep has {value}`audit_trainings.free_best:.2f`. At the largest budget it shows
+# the target models only counted. At the largest budget LiRA shows
 # {value}`audit_trainings.loose_held:.2f` by Clopper-Pearson. The posterior has
 # {value}`audit_trainings.loose_bayesian:.2f` there, and swept
 # {value}`audit_trainings.loose_best:.2f`.
@@ -627,8 +626,8 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket. Let the attack know something, with 1.0
-# or 3.0 in place of 0.0, and watch which bound notices.
+# *Try it.* Copy this cell, or open the page by its rocket. Let the attack know something: write 3.0
+# in place of 0.0, and watch which bound notices.
 
 # %% tags=["try-it"]
 import numpy as np

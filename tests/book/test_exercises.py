@@ -22,8 +22,9 @@ from lib.book.parameters import ParameterError, validate_parameters
 CHAPTERS = chapter_files(ROOT / "book")
 PAGES = [*CHAPTERS.values(), *sorted((ROOT / "book").glob("*.md")), ROOT / "README.md"]
 WITH_PARAMETERS = [name for name in CHAPTERS if name != "your_model"]
-#: A chapter for each part of the papers has a cell to try.
+#: Chapters that have a cell to try.
 TRIED = {"suitability", "interplay", "normalized_score", "audit", "canaries", "counterfactual"}
+TRIED |= {"audit_trainings", "planted_faults", "counterfactual_limits", "curves", "promise"}
 HEAD = r"^## Exercises\n"
 ENDS = re.compile(r"^## (?:Summary|Further pages)\n", re.MULTILINE)  # a chapter ends with one
 SOLUTION_TEXT = r"^   :::\{dropdown\} Solution\n(.*?)\n   :::$"

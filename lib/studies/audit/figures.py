@@ -70,7 +70,7 @@ def plot_posterior(
 
 
 def _bounded(intervals: dict[str, tuple[float, float]]) -> str:
-    """Which intervals have an upper end, in words."""
+    """Which intervals are bounded from above, in words."""
     ends = {_NAMES[m]: high for m, (_, high) in intervals.items() if math.isfinite(high)}
     if len(ends) == 1:
         ((name, high),) = ends.items()
