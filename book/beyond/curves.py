@@ -362,7 +362,7 @@ chapter.table(
 chapter.figure(
     curve_figures.plot_all(every),
     "all",
-    alt="A grid of small plots: attacks' curves lie above the gray area, or within it by chance.",
+    alt="A grid of small plots: attacks' curves lie below the gray area, or within it by chance.",
     caption=(
         "What is proven (gray), and the most accurate attack on each model. Either side of the "
         f"shade holds at all thresholds and for all attacks together ({level:.0%})."
