@@ -65,11 +65,11 @@ def plot_posterior(
     below.set_ylim(len(METHODS) - 0.4, -0.6)
     below.set_xlim(0, right)
     below.set_xlabel(r"privacy loss $\epsilon$")
-    head_rows(figure, _bounded(intervals))
+    head_rows(figure, posterior_headline(intervals))
     return figure
 
 
-def _bounded(intervals: dict[str, tuple[float, float]]) -> str:
+def posterior_headline(intervals: dict[str, tuple[float, float]]) -> str:
     """Which intervals are bounded from above, in words."""
     ends = {_NAMES[m]: high for m, (_, high) in intervals.items() if math.isfinite(high)}
     if len(ends) == 1:
