@@ -310,7 +310,8 @@ def draw_bounds(run: Run) -> Drawn:
         proven = rows["proven"].iloc[0]
         if math.isfinite(proven):
             ax.axvline(proven, color="0.4", linestyle=":", marker="")
-            ax.annotate("proven ", (proven, 1), ha="right", va="center", color="0.4", fontsize=9)
+            side = "right" if proven > reach / 2 else "left"
+            ax.annotate(" proven ", (proven, 1), ha=side, va="center", color="0.4", fontsize=9)
         inside = {"xycoords": "axes fraction", "ha": "right", "va": "bottom", "fontsize": 10}
         ax.annotate(_word(epsilon), (0.99 if math.isinf(proven) else 0.9, 0.04), **inside)
         ax.set_yticks(places, rows["attack"].str.replace(" ", "\n"), fontsize=9)
