@@ -572,7 +572,8 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell, or open the page by its rocket. Set `fp` to 0, and watch which intervals
+# lose their end.
 
 # %% tags=["try-it"]
 from lib.audit import AttackCounts, epsilon_interval

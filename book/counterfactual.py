@@ -594,7 +594,8 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell, or open the page by its rocket. Write 0.0 in place of 0.8, and watch the
+# two numbers meet.
 
 # %% tags=["try-it"]
 import numpy as np
