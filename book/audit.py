@@ -572,8 +572,7 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket. Set `fp` to 0, and watch which intervals
-# lose their end.
+# *Try it.* Copy this cell. Set `fp` to 0, and watch which intervals lose their end.
 
 # %% tags=["try-it"]
 from lib.audit import AttackCounts, epsilon_interval
