@@ -5,7 +5,6 @@
 
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ import pytest
 from lib.audit import roc_counts
 from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
 from lib.studies.audit import figures as audit
-from lib.studies.beyond import choosing, gap_terms, noise_map, p1_regime, promise
+from lib.studies.beyond import choosing, gap_terms, noise_figures, p1_regime, promise
 from lib.studies.beyond.curve_figures import reached_headline
 from lib.studies.beyond.six_lenses import figures as lenses
 from lib.studies.beyond.trade_offs import Channel
@@ -22,6 +21,7 @@ from lib.studies.canaries import figures as canaries
 from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.headed import percent
 from lib.studies.interplay import figures as interplay
+from lib.studies.interplay import outlier_figures as outlier
 from lib.studies.suitability import figures as suitability
 from lib.studies.training import figures as training
 
@@ -41,9 +41,26 @@ def budgets(column: str, *values: tuple, **same) -> pd.DataFrame:
     return frame(f"epsilon, {column}", *values, **same)
 
 
-def wrong(epsilons: list, *values: list) -> SimpleNamespace:
-    """Confidences in the wrong class, a row a budget."""
-    return SimpleNamespace(epsilons=epsilons, wrong_confidence=np.array(values))
+def wrong(*rows: tuple) -> pd.DataFrame:
+    """How many models are wrong about the outlier, a row a budget."""
+    return budgets("outlier misclassified", *rows)
+
+
+def lines(*rows: tuple) -> pd.DataFrame:
+    """Boundaries across the first axis, and an outlier at 10 on it."""
+    return frame("epsilon, w1, b", *rows, **{"w2": 0.0, "outlier x1": 10.0, "outlier x2": 3.0})
+
+
+def ways(**ends: tuple) -> pd.DataFrame:
+    """Accuracies without privacy and at a budget of 1, by method."""
+    rows = [(m, e, a) for m, of in ends.items() for e, a in zip((FREE, 1.0), of, strict=True)]
+    return frame("method, epsilon, accuracy", *rows)
+
+
+def rare(*parts: tuple) -> pd.DataFrame:
+    """How often right points come first, without privacy 0.1, by what is left of a class."""
+    rows = [(p, e, x) for p, *of in parts for e, x in zip((FREE, 3, 1), (0.1, *of), strict=True)]
+    return frame("p0, epsilon, right first", *rows)
 
 
 def fails(*best: float) -> pd.DataFrame:
@@ -88,6 +105,16 @@ def noise(share: float) -> pd.DataFrame:
 def ahead(*high: float) -> pd.DataFrame:
     rows = zip(high, (0.7, 0.75, 0.85), strict=True)
     return frame("SCTD high, accuracy", *rows, **{"SCTD low": -1.0})
+
+
+def noisy(*rows: tuple) -> pd.DataFrame:
+    return frame("SCTD low, SCTD high, all noise", *rows)
+
+
+def watched(*rows: tuple) -> pd.DataFrame:
+    table = frame("epsilon, every, last, lead", *rows, form="Eq. 16", ties="averaged")
+    others = table.assign(lead=9.0)
+    return pd.concat([others.assign(ties="by SR"), table, others.assign(form="Algorithm 1")])
 
 
 def leads(*low: tuple) -> pd.DataFrame:
@@ -147,11 +174,30 @@ SAID = [
      "After 1,000 steps ... epsilon of 7.00, 13% more than PLD's 6.20"),
     (training.spending_headline, (frame("steps, rdp, pld", (9, 7.0, 7.01)),), "... so does PLD"),
     (training.spending_headline, (frame("steps, rdp, pld", (9, 1.0, 1.5)),), "... less than ..."),
-    (interplay.outlier_headline,
-     (wrong([FREE, 7, 1], [0.1, 0.2, 0.5, 0.3], [0.4, 0.2, 0.1, 0.5], [1.0, 0.6, 0.9, 0.1]),),
+    (outlier.outlier_headline, (wrong((FREE, 0.25), (7, 0.25), (1, 0.75)),),
      "Models wrong about the outlier: 25% to 75% with privacy, 25% without"),
-    (interplay.outlier_headline, (wrong([7, 1], [0.4, 1.0], [0.5, 0.1]),), "...: 50% with privacy"),
-    (interplay.outlier_headline, (wrong([FREE], [0.4, 0.1]),), "...: 0% without"),
+    (outlier.outlier_headline, (wrong((7, 0.5), (1, 0.5)),), "...: 50% with privacy"),
+    (outlier.outlier_headline, (wrong((FREE, 0.0)),), "...: 0% without"),
+    (outlier.boundaries_headline, (lines((FREE, 1.0, -5), (7, 1.0, -11), (1, -1.0, 10)),),
+     "In this repetition 2 of 2 private models are wrong about the outlier; without ... it is not"),
+    (outlier.boundaries_headline, (lines((FREE, 1.0, -11), (7, 1.0, -9)),), "... 0 of 1 ... too"),
+    (outlier.boundaries_headline, (lines((7, 1.0, -9)),), "... are wrong about the outlier"),
+    (interplay.ensemble_headline, (ways(SR=(0.9, 0.84), DE=(0.92, 0.83)), "SVHN"),
+     r"On SVHN $\epsilon = 1$ costs an ensemble 9 points of accuracy, one model 6"),
+    (interplay.ensemble_headline, (ways(SR=(0.9, 0.84), SAT=(0.9, 0.7)), "SVHN"),
+     "... costs one model 6 points of accuracy"),
+    (interplay.reversal_headline, (rare((0.5, 0.9, 0.4), (0.25, 0.3, 0.45), (0.1, 0.2, NONE)),),
+     "With 50% of a class left, privacy reverses its order: right comes first in 40% of pairs"),
+    (interplay.reversal_headline, (rare((0.5, 0.9, 0.8), (0.25, NONE, NONE)),),
+     "Right points stay before wrong ones: in 80% of pairs at least"),
+    (interplay.steps_headline, (np.array([0.1, 0.0, 0.2]), np.array([0.1, -0.1]), "a new score"),
+     "With a smaller budget the score rises at 2 of 3 steps printed, 1 of 2 of ours"),
+    (interplay.steps_headline, (-np.ones(3), np.zeros(2), "coverage for more"),
+     "... the coverage falls at 3 of 3 steps printed, 0 of 2 of ours"),
+    (interplay.reached_headline, (1e-16,), "A perfect order reaches the bound"),
+    (interplay.reached_headline, (0.0123,), "A perfect order stays up to 0.012 below the bound"),
+    (interplay.moving_headline, ([0.6, 0.75, 0.9], [0.0171, 0.01, 0.004]),
+     "One good order at an accuracy of 0.6 and of 0.9: a score of 0.017 and of 0.004"),
     (interplay.left_headline, (budgets("coverage", (7, 0.9), (1, 0.4), (1, 0.6)), "SVHN"),
      r"At $\epsilon = 1$ the accuracy without privacy leaves 50% of answers on SVHN"),
     (interplay.order_headline,
@@ -224,11 +270,26 @@ SAID = [
     (gap_terms.gap_headline, (noise(0.06),), "Noisy labels, epsilon 1: ... a gap of 0.060, ..."),
     (gap_terms.gap_headline, (noise(0.11),), "... a gap of 0.110, ..."),
     (gap_terms.gap_headline, (noise(1e-5),), "... a gap of 0.000, ..."),
-    (noise_map.map_headline, (ahead(-0.1, -0.2, 0.3),),
+    (noise_figures.map_headline, (ahead(-0.1, -0.2, 0.3),),
      "SCTD is ahead in 2 of 3 settings (best accuracy 0.75; of all, 0.85)"),
-    (noise_map.map_headline, (ahead(0.1, 0.2, 0.3),), "SCTD is ahead in 0 of 3 settings"),
+    (noise_figures.map_headline, (ahead(0.1, 0.2, 0.3),), "SCTD is ahead in 0 of 3 settings"),
+    (noise_figures.noise_headline, (noisy((-0.2, -0.1, 81), (0.1, 0.2, 60), (-1, 1, 90)),),
+     "Where SCTD is ahead, noise is at least 81, where SR is, at most 60"),
+    (noise_figures.noise_headline, (noisy((-0.2, -0.1, 81)),), "SCTD is nowhere behind"),
+    (noise_figures.noise_headline, (noisy((0.1, 0.2, 81), (-1, 1, 3)),), "SCTD is nowhere ahead"),
+    (noise_figures.pairs_headline, (frame("SCTD", (0.1,), (-0.1,), (0.2,)),),
+     "SCTD's mean score is worse (arrow up) in 2 of 3 settings"),
+    (noise_figures.average_headline,
+     (pd.DataFrame({"mean probabilities high": [-1, -1, 1], "SCTD, ties by SR high": [1, -1, 0]}),),
+     "Mean probabilities beat SR in 2 settings, SCTD, ties broken by SR, in 1 of 3"),
     (p1_regime.headline, (leads(("P1's", (3.0, 0.0), (1.0, 0.01)), ("tuned", (1.0, NONE))),),
      r"SCTD is ahead at $\epsilon$ = 1 as P1 trains, nowhere with tuned rates"),
+    (p1_regime.density_headline,
+     (watched((3, 50, 1, 5), (1, 250, 1, 0.008), (1, 50, 1, 0.016), (1, 50, 0.25, -0.02)),),
+     r"At $\epsilon$ = 1 SCTD's lead is +0.016 of all models, +0.008 of few, -0.020 of the last ..."),
+    (p1_regime.density_headline, (watched((1, 250, 1, 0.0), (1, 50, 1, 0.1)),), "... of few"),
+    (choosing.costs_headline, (7.39, 2.17, 64),
+     "A search of 64 trials costs 7.4 if each counts, 2.2 if their number is drawn and ... secret"),
     (promise.promise_headline, (promises(),),
      r"At most 0.7% of ... break; 500 points: $\epsilon = 1$ answers 59%, no privacy 66%"),
     (promise.promise_headline, (promises(broken=0.0, private_few=0),), "At most 0.0% ... 0%, ..."),
