@@ -238,9 +238,9 @@ def draw_rare(run: Run) -> Drawn:
         figure,
         "Two plots over the budget, a line a part of class 0 that is left: how many of the class "
         "are right, and how often a right one of them is accepted before a wrong one.",
-        "Class 0 when only a part of its training examples is left (P1's appendix B.2). Left: "
-        "accuracy in the class; right: the pairs of a right and a wrong point of it in which the "
-        "right one is accepted first. No point where all are wrong.",
+        "Class 0 when only a part of its training examples is left (P1's appendix B.2): accuracy "
+        "in the class, and in how many pairs of a right and a wrong point of it the right one is "
+        "accepted first. Where all are wrong there are no pairs.",
     )
 
 

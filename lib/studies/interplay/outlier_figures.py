@@ -88,11 +88,11 @@ def boundaries_headline(table: pd.DataFrame) -> str:
     given = table["w1"] * table["outlier x1"] + table["w2"] * table["outlier x2"] + table["b"]
     private = np.isfinite(table["epsilon"])
     wrong = int((given[private] <= 0).sum())
-    said = f"In this repetition {wrong} of {private.sum()} private models\nare wrong"
+    said = f"About the outlier {wrong} of {private.sum()} private models\nare wrong"
     if private.all():
-        return f"{said} about the outlier"
+        return said
     alone = "is, too" if (given[~private] <= 0).any() else "is not"
-    return f"{said} about the outlier; without privacy it {alone}"
+    return f"{said}; the one without privacy {alone}"
 
 
 @draws("outlier", "wrong_confidence")
