@@ -252,7 +252,8 @@ chapter.table(
 # ### What privacy takes, by way of training
 #
 # Where every point is answered, how accurate is each way of training? Methods that only rank the
-# points of one model differently share its accuracy.
+# points of one model differently share its accuracy. P1's Figure 2 has whole curves of accuracy
+# over coverage; the table sums each up by its normalized score.
 
 # %%
 summaries = {model: studies.summary(each) for model, each in by_model.items()}
