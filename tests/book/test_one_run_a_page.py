@@ -59,6 +59,8 @@ GONE = {
     "counterfactual_limits": {"metrics", "services", "services_diagnostics"},
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
     "normalized_score": {"scores"},
+    "suitability": {"per-fold"},
+    "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
 }
 
 

@@ -59,62 +59,6 @@ def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
     return f"{said}.\nBeyond {-100 * far['high'].max():.3g} points: {percent(share)}"
 
 
-def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
-    """Draw each user fold as a point: its accuracy difference and its SUITABLE decisions."""
-    figure, ax = new_figure()
-    _scatter(ax, per_fold, "difference", "share")
-    ax.axvline(-100 * margin, color="0.4", linewidth=1)
-    _explain(ax, "user minus test accuracy, mean (points)", _SUITABLE)
-    return figure
-
-
-def plot_shares(steps: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the fraction of SUITABLE decisions for several margins or significance levels."""
-    shown = {label: _within(table, 0.1) for label, table in steps.items()}
-    lines = {n: (50 * (t["low"] + t["high"]), 100 * t["share"]) for n, t in shown.items()}
-    return plot_lines(lines, _ACCURACY, _SUITABLE)
-
-
-def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
-    """Draw estimated against true accuracy, with target labels or without: Figure 5."""
-    figure, ax = new_figure(height=3.6)
-    both = points[["accuracy", "estimated"]].to_numpy()
-    _diagonal(ax, 100 * np.array([both.min() - 0.01, both.max() + 0.01]), "no error", linestyle="-")
-    for column, label, fill in (
-        ("estimated", "calibrated on the source", COLOURS[0]),
-        ("calibrated", "on the target's labels too", "none"),
-    ):
-        x, y = 100 * points["accuracy"], 100 * points[column]
-        ax.plot(x, y, linestyle="", markerfacecolor=fill, label=label)
-    _explain(ax, "true accuracy of the user fold (%)", "estimated accuracy (%)", "lower right")
-    return figure
-
-
-def plot_estimation_error(results: pd.DataFrame) -> Figure:
-    """Draw how accuracy estimation errors are distributed on test and user data: Figure 6."""
-    figure, ax = new_figure()
-    errors = [
-        100 * (results[f"estimated_{which}_accuracy"] - results[f"{which}_accuracy"])
-        for which in ("test", "user")
-    ]
-    low, high = (f(f(e) for e in errors) for f in (min, max))
-    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9)
-    for error, which, colour, line in zip(errors, ("test", "user"), COLOURS, _STYLES, strict=False):
-        ax.hist(
-            error,
-            bins,
-            weights=np.full(len(error), 100 / len(error)),
-            histtype="step",
-            linewidth=1.8,
-            linestyle=line,
-            color=colour,
-            label=f"{which} data",
-        )
-    ax.axvline(0, color="0.4", linewidth=1)
-    _explain(ax, "estimated minus true accuracy (points)", "experiments (%)", "upper right")
-    return figure
-
-
 def plot_error_against_drop(results: pd.DataFrame, trend: Sequence[float]) -> Figure:
     """Draw the error on user data against the drop in accuracy, a point per user fold: Figure 7.
 
@@ -165,29 +109,6 @@ def plot_lines(
     if log_x:
         ax.set_xscale("log")
     _explain(ax, x_label, y_label, "best")
-    return figure
-
-
-def plot_cheats(
-    draws: pd.DataFrame, cheaters: Mapping[str, Sequence[str]], margin: float
-) -> Figure:
-    """Draw SUITABLE decisions against the true drop, a plot for each who cheats, a line a cheat.
-
-    Points are sixths of the user folds and models, in the order of their drop.
-    """
-    figure, axes = panels(len(cheaters), 2.7)
-    keys = ["cheat", "seed", "user_fold"]
-    folds = draws.groupby(keys, sort=False)[["drop", "suitable"]].mean().reset_index()
-    for ax, (title, cheats) in zip(axes, cheaters.items(), strict=True):
-        for number, cheat in enumerate(["honest", *cheats]):
-            rows = folds[folds["cheat"] == cheat].sort_values("drop", kind="stable")
-            means = rows.groupby(np.arange(len(rows)) * 6 // len(rows))[["drop", "suitable"]].mean()
-            x, y = 100 * means["drop"], 100 * means["suitable"]
-            ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=cheat)
-        ax.axvline(100 * margin, color="0.4", linewidth=1)
-        ax.set_ylabel("SUITABLE (%)")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1), ncols=2, title=title)
-    ax.set_xlabel("drop in accuracy (points)")
     return figure
 
 
@@ -332,16 +253,6 @@ def plot_shap(values: pd.DataFrame, signals: pd.DataFrame, *, rng: np.random.Gen
 
 def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
     return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
-
-
-def _scatter(ax: Axes, table: pd.DataFrame, x: str, y: str) -> None:
-    """A point per row, in percent, each model's in its own color."""
-    for seed, group in table.groupby("seed"):
-        ax.plot(100 * group[x], 100 * group[y], linestyle="", alpha=0.75, label=f"model {seed}")
-
-
-def _diagonal(ax: Axes, ends: npt.NDArray[np.float64], label: str, **options: str) -> None:
-    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", label=label, **options)
 
 
 def _explain(ax: Axes, x_label: str, y_label: str, legend: str = "upper left") -> None:
