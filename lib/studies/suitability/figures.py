@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
+from lib.plot import COLOURS, MARKERS, new_figure, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
 from lib.studies.suitability.opening import TITLES
