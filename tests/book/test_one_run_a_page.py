@@ -61,6 +61,7 @@ GONE = {
     "normalized_score": {"scores"},
     "suitability": {"per-fold"},
     "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
+    "suitability_peers": {"shap"},
 }
 
 

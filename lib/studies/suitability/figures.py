@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,8 +16,6 @@ from lib.studies.suitability.peers import PEERS
 
 _STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
-_POINTS = 600  # of a signal's row: more hide one another
-_HEIGHT = 0.4  # of a row's band, from its middle
 
 
 def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
@@ -207,50 +204,6 @@ def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
     return figure
 
 
-def plot_shap(values: pd.DataFrame, signals: pd.DataFrame, *, rng: np.random.Generator) -> Figure:
-    """Draw SHAP values: a row per signal, a point per sample, colored by the signal: Figure 8.
-
-    Signals are in the order of their mean absolute value. A (+) beside a name says that larger
-    values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
-    drawn, those outside the middle 99% of all SHAP values at its ends.
-    """
-    order = values.abs().mean().sort_values(kind="stable").index
-    chosen = rng.permutation(len(values))[:_POINTS]
-    low, high = np.quantile(values.to_numpy()[chosen], [0.005, 0.995])
-    figure, ax = new_figure(height=0.8 + 0.36 * len(order))
-    labels = []
-    for row, name in enumerate(order):
-        x = values[name].to_numpy()[chosen]
-        z = signals[name].to_numpy(dtype=float)
-        first, last = np.quantile(z, [0.05, 0.95])
-        z = z[chosen]
-        colour = np.clip((z - first) / (last - first), 0, 1) if last > first else 0.5 + 0 * z
-        direction = np.sign(((x - x.mean()) * (z - z.mean())).sum())
-        labels.append(name + {1: " (+)", -1: " (−)"}.get(direction, ""))
-        x = np.clip(x, low, high)
-        points = ax.scatter(
-            x,
-            row + _HEIGHT * _density(x, low, high) * rng.uniform(-1, 1, len(x)),
-            c=colour,
-            cmap="viridis",
-            vmin=0,
-            vmax=1,
-            s=5,
-            linewidths=0,
-            rasterized=True,  # thousands of points would make a file of megabytes
-        )
-    ax.axvline(0, color="0.4", linewidth=1, zorder=0)
-    ax.grid(visible=False, axis="y")
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(-0.6, len(labels) - 0.4)
-    ax.set_xlabel("SHAP value (log-odds)")
-    bar = figure.colorbar(points, ax=ax, location="top", aspect=30, pad=0.02)
-    bar.set_ticks([0, 1], labels=["low", "high"])
-    bar.set_label("value of the signal")
-    bar.outline.set_visible(False)
-    return figure
-
-
 def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
     return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
 
@@ -259,12 +212,3 @@ def _explain(ax: Axes, x_label: str, y_label: str, legend: str = "upper left") -
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
     ax.legend(loc=legend)
-
-
-def _density(x: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.float64]:
-    """How crowded it is at each point, at most 1."""
-    if high <= low:
-        return np.ones(len(x))
-    count, edges = np.histogram(x, bins=60, range=(low, high))
-    where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 59)
-    return (count / count.max())[where]

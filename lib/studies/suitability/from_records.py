@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
+from lib.report.figures import plot_tipping_point
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head_rows, percent, words_above
 from lib.studies.suitability.opening import TITLES
+from lib.suitability.tipping import FMOW_ERRORS
 
 #: Beside a point, in the color of its line.
 _BESIDE = {"textcoords": "offset points", "va": "center", "fontsize": 9}
@@ -195,3 +197,68 @@ def draw_cheats(run: Run) -> Drawn:
         f"Out of distribution, margin {margin:g}: how often data are called SUITABLE, with 95% "
         "intervals for those that are not. The provider's cheats come first, then the user's.",
     )
+
+
+def _words(table: pd.DataFrame) -> list[str]:
+    """Signals without their code's underscores."""
+    return [name.replace("_", " ") for name in table["signal"]]
+
+
+def signals_headline(table: pd.DataFrame) -> str:
+    """Which signal has the largest coefficient, and where it stands by what it tells alone."""
+    by_weight = table["coefficient"].abs().idxmax()
+    place = int(table["f"].rank(ascending=False)[by_weight])
+    alone = f"is number {place} of {len(table)}" if place > 1 else "tells the most"
+    return f"{_words(table)[by_weight]} has the largest coefficient;\nby itself it {alone}"
+
+
+@draws("suitability_peers", "signals")
+def draw_signals(run: Run) -> Drawn:
+    """Draw what each signal tells by itself, and its coefficient beside all others."""
+    table = run.tables["table7"].sort_values("f", ignore_index=True)
+    figure, axes = new_figure(2, 1, height=0.75 + 0.21 * len(table))
+    side_by_side(figure, axes, 2)
+    colors = np.where(table["coefficient"] > 0, COLOURS[0], COLOURS[1])
+    for ax, widths in zip(axes, (table["f"] / 1000, table["coefficient"]), strict=True):
+        ax.barh(range(len(table)), widths, 0.6, color=colors if ax is axes[1] else "0.55")
+        ax.set_yticks(range(len(table)), _words(table))
+        ax.set_ylim(-0.6, len(table) - 0.4)
+        ax.grid(visible=False, axis="y")
+    axes[0].set_xlabel("alone: right and wrong differ (F / 1,000)", loc="right")
+    axes[1].set_xlabel("with all others: coefficient")
+    axes[1].axvline(0, color="0.4", lw=0.8)
+    headline = signals_headline(table)
+    head_rows(figure, headline)
+    return Drawn(
+        figure,
+        f"Two bars a signal: its F-value, and its coefficient. {headline}.",
+        "How far right and wrong predictions differ in each signal by itself, and what weight the "
+        "correctness estimator gives it beside the others, standardized: orange is negative.",
+    )
+
+
+def tipping_headline(point: float) -> str:
+    """How often SUITABLE would be shown, were the estimator as wrong as on FMoW, in words."""
+    shown = sum(error <= point for error in FMOW_ERRORS)
+    said = "If its estimates are as wrong as on FMoW,"
+    return f"{said}\nSUITABLE is shown in {shown} of {len(FMOW_ERRORS)} cases"
+
+
+def tipping_figure(table: pd.DataFrame) -> Drawn:
+    """Draw the tipping point that a report's summary has, beside the errors on FMoW."""
+    (point,) = table[table["item"].str.startswith("tipping point")]["value"]
+    figure, headline = plot_tipping_point(point), tipping_headline(point)
+    figure.axes[0].set_title(headline, loc="left", fontsize=10, pad=20)
+    return Drawn(
+        figure,
+        f"Histogram of the estimator's errors on FMoW, and the tipping point. {headline}.",
+        "By how much the paper's estimator overstated the accuracy on user data, beyond what it "
+        f"did on test data, in {len(FMOW_ERRORS)} folds and models of FMoW out of distribution. "
+        f"The line: the overstatement of {point:+.3f} up to which SUITABLE is shown here.",
+    )
+
+
+@draws("suitability_peers", "tipping")
+def draw_tipping(run: Run) -> Drawn:
+    """Draw the tipping point of the page's example."""
+    return tipping_figure(run.tables["report"])
