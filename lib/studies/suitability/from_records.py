@@ -246,7 +246,8 @@ def tipping_headline(point: float) -> str:
 
 def tipping_figure(table: pd.DataFrame) -> Drawn:
     """Draw the tipping point that a report's summary has, beside the errors on FMoW."""
-    (point,) = table[table["item"].str.startswith("tipping point")]["value"]
+    (said,) = table[table["item"].str.startswith("tipping point")]["value"]
+    point = float(said)  # beside small p-values, which are words, numbers are words, too
     figure, headline = plot_tipping_point(point), tipping_headline(point)
     figure.axes[0].set_title(headline, loc="left", fontsize=10, pad=20)
     return Drawn(
