@@ -62,8 +62,6 @@ GONE = {
     "suitability": {"per-fold"},
     "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
     "suitability_peers": {"shap"},
-    "your_model": {"audit_roc", "comparison_contamination", "counterfactual_propensities"}
-    | {"selective", "suitability_moved"},
 }
 
 
