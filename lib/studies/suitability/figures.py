@@ -1,10 +1,9 @@
 """Figures of the chapters on suitability."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -14,7 +13,6 @@ from lib.studies.headed import head, head_rows, percent
 from lib.studies.suitability.opening import TITLES
 from lib.studies.suitability.peers import PEERS
 
-_STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
 
 
@@ -91,22 +89,6 @@ def missed_in_words(slope: float) -> str:
         return "Where accuracy drops further,\nthe estimate is no further off"
     missed = f"{slope:.2f} points" if slope < 1 else "all of it"
     return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
-
-
-def plot_lines(
-    lines: Mapping[str, tuple[Iterable[float], Iterable[float]]],
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
-) -> Figure:
-    """Draw labeled curves, such as power against sample size."""
-    figure, ax = new_figure()
-    for number, (label, (x, y)) in enumerate(lines.items()):
-        ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=label)
-    if log_x:
-        ax.set_xscale("log")
-    _explain(ax, x_label, y_label, "best")
-    return figure
 
 
 #: What readers call the methods that are compared, and which labels of test data they use.
@@ -196,19 +178,5 @@ def draw_methods(run: Run) -> Drawn:
     )
 
 
-def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw the critical values of sequential designs, look by look."""
-    lines = {name: (range(1, len(z) + 1), z) for name, z in critical.items()}
-    figure = plot_lines(lines, "look", "critical z")
-    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
-    return figure
-
-
 def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
     return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
-
-
-def _explain(ax: Axes, x_label: str, y_label: str, legend: str = "upper left") -> None:
-    ax.set_xlabel(x_label)
-    ax.set_ylabel(y_label)
-    ax.legend(loc=legend)
