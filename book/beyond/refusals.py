@@ -68,7 +68,6 @@ from lib.book import evidence
 from lib.runs import stored_table
 from lib.studies.beyond import refusal_figures
 from lib.studies.beyond import refusals as studies
-from lib.studies.counterfactual import figures
 
 images_here = all(
     data.available(f"suitability/{name}")
@@ -132,18 +131,15 @@ stream = (
 watched = stored_table(studies.watch, stream, start, "linear", seed=seed)
 
 # %%
-chapter.figure(
-    figures.plot_stream(watched),
+chapter.table(
+    refusal_figures.stream_table(watched),
     "stream",
-    alt=(
-        "A band narrows around the difference had both always answered; a dotted line shows where "
-        "it leaves zero. Intervals for one time are narrower. What was answered lies elsewhere."
-    ),
-    caption=(
-        f"{stream_data}, in order of arrival. The band is the exact 95% sequence, dashed are 95% "
-        "intervals for a fixed time."
-    ),
+    f"{stream_data}: A less B at some of the points, in order of arrival",
+    {"n": ",d"}
+    | dict.fromkeys(["lower", "upper", "centre", "fixed time", "truth", "answered"], "+.3f"),
+    aside=True,
 )
+chapter.drawn(refusal_figures.draw_stream)
 
 # %%
 last = watched.iloc[-1]

@@ -4,12 +4,77 @@ import numpy as np
 import pandas as pd
 
 from lib.plot import COLOURS, MARKERS, new_figure, side_by_side
+from lib.studies.counterfactual.figures import as_points_arrive
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head_rows, percent, words_above
+from lib.studies.headed import head, head_rows, percent, words_above
 
 _WAYS = {"fixed time": COLOURS[1], "asymptotic": COLOURS[2], "exact": COLOURS[0]}
 _KINDS = ["points", "start", "floor"]  # what streams differ in
+_POINTS = 250  # of a stream that are shown
 _PROMISED = 5  # percent of the streams that intervals may miss
+
+
+def stream_table(watched: pd.DataFrame) -> pd.DataFrame:
+    """Some of the points at which two services were watched, and where the band leaves zero."""
+    columns = ["n", "lower", "upper", "centre", "fixed time", "truth", "answered"]
+    some = np.unique(np.geomspace(1, len(watched), _POINTS).astype(int)) - 1
+    first = np.flatnonzero(_apart(watched))[:1]
+    return watched[columns].iloc[np.union1d(some, first)]
+
+
+def when_to_stop(watched: pd.DataFrame) -> str:
+    """When a band first excludes zero, for whom, and what the answers' scores say, in words."""
+    apart = watched[_apart(watched)]
+    if not len(apart):
+        return "It is not safe to stop: the band never excludes zero"
+    first, ahead = apart.iloc[0], "A" if apart["lower"].iloc[0] > 0 else "B"
+    lead = watched["answered"].iloc[-1] * (1 if ahead == "A" else -1)
+    answers = "better" if lead > 0 else "worse" if lead < 0 else "no better"
+    but = "and" if lead > 0 else "but"
+    return (
+        f"{ahead} is better: safe to say after {first['n']:,.0f} points,\n"
+        f"{but} what it answered scores {answers}"
+    )
+
+
+def _apart(watched: pd.DataFrame) -> pd.Series:
+    return (watched["lower"] > 0) | (watched["upper"] < 0)
+
+
+@draws("refusals", "stream")
+def draw_stream(run: Run) -> Drawn:
+    """Draw two services as points arrive: the band, one-time intervals, truth and answers."""
+    rows = run.tables["stream"]
+    fixed = rows["fixed time"], 2 * rows["centre"] - rows["fixed time"]
+    figure, ax = new_figure(height=3.0)
+    ends = rows[["lower", "upper"]].clip(-1, 1)
+    ax.fill_between(rows["n"], ends["lower"], ends["upper"], color=COLOURS[0], alpha=0.2, lw=0)
+    for end in fixed:
+        ax.plot(rows["n"], end, "--", color=COLOURS[1], lw=1, marker="")
+    word = {"textcoords": "offset points", "fontsize": 9}
+    for column, color, name, up in (
+        ("answered", COLOURS[2], "by what they answered", -14),
+        ("truth", "black", "had both always answered", 22),
+    ):
+        ax.plot(rows["n"], rows[column], color=color, lw=1.4, marker="")
+        last = rows["n"].iloc[-1], rows[column].iloc[-1]
+        ax.annotate(name, last, (-2, up), color=color, ha="right", **word)
+    ax.axhline(0, color="0.6", lw=1)
+    for n in rows["n"][_apart(rows)][:1]:
+        ax.axvline(n, 0.35, 0.65, color="0.2", lw=1.4, ls=":")
+    as_points_arrive(ax, rows["n"])
+    reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
+    ax.set_ylim(-reach, reach)
+    ax.set_ylabel("score of A minus B's")
+    words = {"valid at every time": COLOURS[0], "- - at one time only": COLOURS[1]}
+    head(ax, when_to_stop(rows), words)
+    return Drawn(
+        figure,
+        "A band narrows around the difference had both always answered; a dotted line shows where "
+        "it leaves zero. Intervals for one time are narrower. What was answered lies elsewhere.",
+        "In order of arrival. The band is the exact 95% sequence, dashed are 95% intervals for a "
+        "fixed time.",
+    )
 
 
 def errors_headline(table: pd.DataFrame) -> str:
