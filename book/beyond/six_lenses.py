@@ -316,8 +316,9 @@ chapter.drawn(figures.draw_abstention)
 
 # %% [markdown]
 # The *normalized score* is the area between the dotted line and the accuracy at each coverage: 0 if
-# all right answers are ranked before all wrong ones. The private model has {value}`six_lenses.score:.4f` (standard
-# error {value}`six_lenses.score_error:.4f`). The competitor has {value}`six_lenses.plain_score:.4f`
+# all right answers are ranked before all wrong ones. The private model has
+# {value}`six_lenses.score:.4f` (standard error {value}`six_lenses.score_error:.4f`). The competitor
+# has {value}`six_lenses.plain_score:.4f`
 # ({value}`six_lenses.plain_score_error:.4f`). The score compares rankings at different accuracies,
 # and says nothing about calibration.
 #

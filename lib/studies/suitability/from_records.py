@@ -22,7 +22,7 @@ def _shifted(table: pd.DataFrame) -> pd.DataFrame:
 def margins_headline(table: pd.DataFrame) -> str:
     """What part of the unsuitable data passes with the smallest and the widest margin."""
     at = table[table["alpha"] == table["alpha"].max()].sort_values("margin")
-    passed = [f"{100 * share:.2g}%" for share in at["fpr"]]
+    passed = [f"{100 * s:.1f}%" if 0 < s < 0.1 else percent(s) for s in at["fpr"]]
     narrow, wide = (f"one of {100 * at['margin'].iloc[end]:g} points" for end in (0, -1))
     narrow = narrow if at["margin"].iloc[0] else "no margin"
     return f"With {narrow} {passed[0]} of unsuitable data\npass, with {wide} {passed[-1]}"
