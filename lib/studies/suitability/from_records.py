@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
-from lib.report.figures import plot_tipping_point
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head_rows, percent, words_above
+from lib.studies.headed import head, head_rows, percent, words_above
 from lib.studies.suitability.opening import TITLES
 from lib.suitability.tipping import FMOW_ERRORS
 
@@ -248,14 +247,22 @@ def tipping_figure(table: pd.DataFrame) -> Drawn:
     """Draw the tipping point that a report's summary has, beside the errors on FMoW."""
     (said,) = table[table["item"].str.startswith("tipping point")]["value"]
     point = float(said)  # beside small p-values, which are words, numbers are words, too
-    figure, headline = plot_tipping_point(point), tipping_headline(point)
-    figure.axes[0].set_title(headline, loc="left", fontsize=10, pad=20)
+    errors, headline = np.array(FMOW_ERRORS), tipping_headline(point)
+    figure, ax = new_figure(height=2.8)
+    shown, colors = errors <= point, [COLOURS[0], COLOURS[1]]
+    edges = np.arange(-6, 20)
+    ax.hist([100 * errors[shown], 100 * errors[~shown]], edges, stacked=True, color=colors)
+    ax.axvline(100 * point, color="black", linewidth=1.2)
+    words = {"SUITABLE": colors[0], "not SUITABLE": colors[1], "| tipping point": "black"}
+    head(ax, headline, words)
+    ax.set_xlabel("user's accuracy overstated by (points)")
+    ax.set_ylabel("folds and models")
     return Drawn(
         figure,
         f"Histogram of the estimator's errors on FMoW, and the tipping point. {headline}.",
         "By how much the paper's estimator overstated the accuracy on user data, beyond what it "
         f"did on test data, in {len(FMOW_ERRORS)} folds and models of FMoW out of distribution. "
-        f"The line: the overstatement of {point:+.3f} up to which SUITABLE is shown here.",
+        f"The line: up to an overstatement of {100 * point:+.1f} points SUITABLE is shown here.",
     )
 
 
