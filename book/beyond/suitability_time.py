@@ -500,10 +500,11 @@ chapter.values(
 
 # %% [markdown]
 # The mean skill of the confidence, against the filter's estimate, is
-# {value}`suitability_time.skill:.2f`. With labels at once that it is worse is shown after
-# {value}`suitability_time.skill_month` of {value}`suitability_time.skill_months` months (0: never).
-# With late labels it is shown after {value}`suitability_time.skill_late`: late labels cost more
-# than the lag, since several sequences must agree where one would do.
+# {value}`suitability_time.skill:.2f`. With labels at once it takes
+# {value}`suitability_time.skill_month` of {value}`suitability_time.skill_months` months to show
+# that the confidence is worse. With late labels it takes {value}`suitability_time.skill_late`
+# (0: it is not shown). That costs more than the lag, since several sequences must agree where one
+# would do.
 #
 # ## What this page leaves out
 #

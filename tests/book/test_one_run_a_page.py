@@ -63,7 +63,6 @@ GONE = {
     "suitability": {"per-fold"},
     "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
     "suitability_peers": {"shap"},
-    "suitability_time": {"boundaries", "each_alarm", "skill"},
 }
 
 
