@@ -39,12 +39,12 @@ base: float = 1.0  # [0, 9] newer than the record
 """
 
 
-def figure(slope: float, caption: str, name: str = "line") -> dict:
+def figure(slope: float, caption: str, name: str = "line", aside: str = "") -> dict:
     drawing, ax = plt.subplots()
     ax.plot([0, 1], [0, slope])
     about = {"name": name, "alt": "A line.", "caption": caption}
     svg, wide = svg_pair(drawing, f"one.{name}")
-    html = figure_html(svg, wide=wide, **about)
+    html = figure_html(svg, wide=wide, aside=aside, **about)
     return {"text/html": html, "text/plain": "[line]", FIGURE_MIME: about}
 
 
@@ -97,8 +97,10 @@ def book(tmp_path):
     return folder
 
 
-def test_a_record_leaves_figures_of_theory_to_the_build(book):
-    moving = {k: v for k, v in figure(1.0, "In theory").items() if k != FIGURE_MIME}
+@pytest.mark.parametrize("aside", ["", "Beside the argument"])
+def test_a_record_leaves_figures_of_theory_to_the_build(book, aside):
+    shown = figure(1.0, "In theory", aside=aside)
+    moving = {k: v for k, v in shown.items() if k != FIGURE_MIME}
     printed = cell("printed 3\n", source="y")
     done = executed("standard", cell(moving, source="x"), printed)
     assert [part["output"]["text"] for (part,) in done.shown.values()] == ["printed 3\n"]

@@ -78,6 +78,18 @@ def careful(*rows: tuple) -> pd.DataFrame:
     return frame("data, level, paper, one label, top label", *rows)
 
 
+def two_classifiers() -> SimpleNamespace:
+    """Two points of either label: A is best, B takes one for the other and mostly withholds it."""
+    points = np.array([[0.0, 0.0], [1.0, 1.0]])
+    chances = np.array([[0.1, 0.9], [0.1, 0.4]])
+    withheld = np.array([[0.1, 0.5], [0.1, 0.9]])
+    return SimpleNamespace(X=points, probabilities=chances, propensities=withheld)
+
+
+def within(low: float, high: float) -> tuple[SimpleNamespace, ...]:
+    return (SimpleNamespace(interval=(low, high)),)
+
+
 def kept(alibi: float, response: float) -> pd.DataFrame:
     rows = [("none", FREE, 0.9), ("ALIBI", 1.0, alibi), ("ALIBI", 8.0, 0.88), ("PATE", 0.5, 0.7)]
     rows += [("RR", 1.0, response), ("RR", 8.0, 0.89)]
@@ -264,6 +276,20 @@ SAID = [
     (audit.coverage_headline,
      (frame("bayesian, clopper-pearson", (0.0, 0.9), (0.895, 0.9), (0.7, 0.9)), 0.9),
      "Bayesian bounds cover over a point too rarely in 2 of 3 designs, Clopper-Pearson's in none"),
+    (audit.posterior_headline,
+     ({"bayesian": (0.1, 6.44), "jeffreys": (0, FREE), "clopper-pearson": (0, FREE)},),
+     "Only the Bayesian interval has an end, 6.4; the others allow any epsilon"),
+    (audit.posterior_headline, ({"bayesian": (0, 1), "jeffreys": (0, 2)},),
+     "2 of 2 intervals have an end"),
+    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2), (0.2, 0.0)),),
+     "The Bayesian interval is the narrowest at 1 of 2 pairs of error rates"),
+    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2)),),
+     "... at all 1 pairs ..."),
+    (audit.bounds_headline,
+     (frame("epsilon, best, held-out, union, proven", (FREE, 5, 3, 3, FREE), (8, 0.5, 0.2, 0, 7.99),
+            (8, 0.66, 0.1, 0.22, 7.99), (1, 0.9, 0.8, 0.7, 1))
+      .rename(columns={"best": "best, Bayesian"}),),
+     "Where 8 is proven, attacks show 0.66 swept over thresholds, corrected 0.22"),
     (audit.widths_headline, (widths(0, 0.5),), "... narrowest at 1 of 2 numbers of trials"),
     (audit.widths_headline, (widths(1, 0.5),), "... narrowest at every number of trials"),
     (audit.planted_headline, (faults((0.1, 0.8, 0.9), (0, 0, 0.95), (0, 0, 0.1)), 0.8),
@@ -274,6 +300,9 @@ SAID = [
      (careful(("cifar10", "H", 2.9, 2.6, 3.0), ("cifar10", "HH", 2.9, 2.6, 3.0),
               ("cifar100", "L", 1.0, 0.3, NONE)),),
      "The better valid bound is below P5's in 1 of 2 different audits"),
+    (canaries.published_headline,
+     (frame("claimed epsilon, high", (8, 4), (2, 2.2), (NONE, 0.9), (19, 3)),),
+     "In 2 of 3 audits the claim is above the whole interval"),
     (canaries.coverage_headline,
      (frame("epsilon, exceeds, interval", (2.0, 0.1, "paper"), (0.5, 0.73, "paper"),
             (0.1, 0.9, "bayesian")), 100),
@@ -291,6 +320,17 @@ SAID = [
      "A leads by 0.106. One trial: seen -0.020, robust 0.085 ... 5% to 12% miss the lead"),
     (counterfactual.lead_headline, (0, 0, 0, [0.091, 0.088]), "... robust intervals 9% miss ..."),
     (counterfactual.lead_headline, (0, 0, 0, [0.004]), "... robust intervals under 1% miss ..."),
+    (counterfactual.classifiers_headline, (two_classifiers(),),
+     "Wrong in what is answered and withheld: A in 15% and 15%, B in 22% and 78%"),
+    (counterfactual.overlap_headline, ({0.02: within(-0.04, 0.17), 0.5: within(0.07, 0.13)},),
+     "With answers in at least 50% of ... is 0.06 wide; with 2%, 0.21"),
+    (counterfactual.rules_headline,
+     (frame("truth, low, high, bound low, bound high", (0.96, 0.97, 1, 0.8, 1),
+            (1, 0.9, 1, 0.6, 1)),),
+     "The doubly robust interval misses in 1 of 2 runs, the bounds in none"),
+    (counterfactual.rules_headline,
+     (frame("truth, low, high, bound low, bound high", (0.96, 0.9, 1, 0.97, 1)),),
+     "... misses in 0 of 1 runs, the bounds in 1"),
     (counterfactual.misses_headline, ("75% leaked", (20, 20), (34, 100), (1, 100)),
      "75% leaked: 100% of intervals miss. Two models: 34%, or 1% with known propensities"),
     (counterfactual.misses_headline, ("all", (999, 1000), (3, 1000), (5, 6)),
