@@ -30,7 +30,6 @@ from lib.book.execute import (
 from lib.book.notebooks import MINE
 from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.book.render import (
-    LONGEST,
     csv_link,
     figure_html,
     note_html,
@@ -282,7 +281,7 @@ class Chapter:
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
         download = csv_link(source, f"{self.name}_{name}.csv")
-        page = table_html(flat, caption, formats, download, 0 if aside else LONGEST)
+        page = table_html(flat, caption, formats, download)
         whole = {} if csv is None else {"whole": csv.to_csv(index=False)}
         self._csv[name] = source.to_csv(index=False)
         _display(
@@ -334,7 +333,7 @@ class Chapter:
 
         svg, wide = svg_pair(figure, f"{self.name}.{name}")
         shown = {
-            "text/html": figure_html(svg, name, alt, caption, aside, wide),
+            "text/html": figure_html(svg, name, alt, caption, wide),
             "text/plain": f"[figure {name}: {alt}]",
         }
         if not theory:  # records keep it, and pages of another run show that run's
