@@ -137,23 +137,30 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     if changed:
         which = f"{changed} of {len(claims)} conditions" if len(claims) > 1 else "condition"
         first = f"{which[0].upper()}{which[1:]} set or changed after numbers were known. "
-    said = [html.escape(scale_text(follows)) if follows else _single(ledger, claims)]
+    said = [html.escape(scale_text(follows)) if claims or not statement.tested else ""]
+    said += [_single(ledger, claims)] * (not follows)
     if statement.tested:
-        tests = ", ".join(f"<code>{html.escape(test)}</code>" for test in statement.tested)
-        said.append(f"Test: {tests}")
+        tests = (html.escape(test.rpartition("::")[2]) for test in statement.tested)
+        said.append(f"Test: {', '.join(f'<code>{test}</code>' for test in tests)}")
     if where := ", ".join(map(_place_of(ledger), statement.where)):
         said.append(f"Here: {where}")
     rest = [_settings_html(ledger, statement), *map(_beside_of(ledger), statement.beside)]
     rest.append(_claims_html(ledger, claims))
     name = f"{len(claims)} conditions" if len(claims) > 1 else "The condition"
     more = folded(name + ", and settings" * bool(rest[0]), "".join(rest), "claim-more")
-    place = f"{statement.place[:1].upper()}{statement.place[1:]}, {statement.kind}"
+    place = f"{statement.place[:1].upper()}{statement.place[1:]}"
+    place += f", {statement.kind}" * (statement.kind not in place.lower())
     return (
         f"<tr class='statement' id='statement-{html.escape(statement.id)}'><td>{chip(word)}</td>"
         f"<td><p>{html.escape(statement.says)} <span class='claim-why'>{html.escape(place)}</span>"
-        f"</p><p class='claim-why'>{first}{'. '.join(filter(None, said))}.</p>"
+        f"</p><p class='claim-why'>{first}{_sentences(said)}</p>"
         f"{more if any(rest) else ''}</td></tr>"
     )
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    """Parts, as HTML, each as a sentence."""
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
 def _single(ledger: Ledger, claims: Sequence[Claim]) -> str:
@@ -161,10 +168,9 @@ def _single(ledger: Ledger, claims: Sequence[Claim]) -> str:
     if len(claims) != 1 or ledger.verdicts[claims[0].id].found["value"] is None:
         return ""
     (claim,) = claims
-    reported = (
-        "" if claim.reported is None else f"Paper {number_text(claim.reported, claim.unit)}, "
-    )
-    ours = f"{claim.measures}: " if claim.measures else "ours " if reported else "Ours "
+    paper = number_text(claim.reported, claim.unit)
+    reported = "" if claim.reported is None else f"paper {paper}, "
+    ours = f"{claim.measures}: " if claim.measures else "ours "
     return html.escape(reported + ours) + numbers_html(claim, ledger.verdicts[claim.id])
 
 

@@ -297,8 +297,7 @@ def claim_html(claim: Claim, of: Settled, here: str = "", ledger: str = "") -> s
 
 
 #: What a line says in words, beside its mark and before its numbers.
-_SAID = {word: f"{word}: " for word in (NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE)}
-_SAID[REDUCED] = "reduced scale: "
+_SAID = {word: f"{word}: " for word in WORDS[2:]} | {REDUCED: "reduced scale: "}
 
 
 def group_html(says: str, word: str, of: Mapping[str, Settled], address: str) -> str:
@@ -311,9 +310,8 @@ def _line(word: str, said: str, values: str, address: str, ids: Iterable[str]) -
     first, *others = (f" id='claim-{html.escape(i)}'" for i in ids)
     places = "".join(f"<span{place}></span>" for place in others)
     return (
-        f"<li class='companion-claim claim-{MARKS[word][0]}'{first}>{mark_html(word)}{places} "
-        f"<a class='claim-words' href='{address}'>{said}</a> "
-        f"<span class='claim-values'>{values}</span></li>"
+        f"<li class='companion-claim claim-{MARKS[word][0]}'{first}>{mark_html(word)} "
+        f"<a href='{address}'>{said}</a> <span class='claim-values'>{places}{values}</span></li>"
     )
 
 
