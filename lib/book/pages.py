@@ -249,7 +249,8 @@ class Page:
             whole = pd.read_csv(io.StringIO(kept["whole"]), dtype=str, **options)
         run = next(iter(self.records))
         download = csv_link(whole, f"{self.done.chapter}_{part['name']}_{run}.csv")
-        return table_html(frame, kept["caption"], kept["formats"], download)
+        aside = bool(part.get("aside"))
+        return table_html(frame, kept["caption"], kept["formats"], download, aside=aside)
 
     def _parameters(self) -> str:
         declared = declared_parameters(read_chapter(self.path.read_text(encoding="utf-8")))

@@ -60,10 +60,12 @@ def table_html(
     formats: Mapping[str, str] | None = None,
     download: str = "",
     longest: float = LONGEST,
+    aside: bool = False,
 ) -> str:
     """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
 
-    One of more rows than `longest` is folded under its caption. The ends of an interval, and a
+    One of more rows than `longest` is folded under its caption; one that the argument does without
+    is set smaller. The ends of an interval, and a
     value and its standard deviation, share a column; the download has each by itself.
     """
     caption = caption_text(caption)
@@ -85,7 +87,7 @@ def table_html(
         + "</tr>"
         for row in zip(*(column.texts for column in columns), strict=True)
     )
-    many = " many" * (len(columns) > MANY)
+    many = " many" * (len(columns) > MANY) + " aside" * aside
     if len(frame) > longest:
         table = scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
@@ -166,7 +168,7 @@ def parameters_html(declared: Sequence[Parameter], given: Mapping[str, Any], com
     return (
         "<div class='companion-parameters'><p><strong>To reproduce this page</strong>, from the "
         f"root of the repository:</p><pre>{html.escape(command)}</pre>"
-        f"{table_html(rows, 'Parameters in effect') if len(rows) else ''}</div>"
+        f"{table_html(rows, 'Parameters in effect', aside=True) if len(rows) else ''}</div>"
     )
 
 

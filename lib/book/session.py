@@ -276,12 +276,12 @@ class Chapter:
         csv : pandas.DataFrame, optional
             What the download holds, where the table shown is a digest of it.
         aside : bool
-            Whether the argument does without it: then it is folded, however short.
+            Whether the argument does without it: then it is set smaller.
         """
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
         download = csv_link(source, f"{self.name}_{name}.csv")
-        page = table_html(flat, caption, formats, download)
+        page = table_html(flat, caption, formats, download, aside=aside)
         whole = {} if csv is None else {"whole": csv.to_csv(index=False)}
         self._csv[name] = source.to_csv(index=False)
         _display(
@@ -323,7 +323,7 @@ class Chapter:
         caption : str
             What it means.
         aside : str
-            Where the argument does without it: words under which it is folded.
+            Where the argument does without it: in a few words, what it shows.
         theory : bool
             Nothing in it comes from this run: it is shown whichever run the page shows.
         """

@@ -123,7 +123,7 @@ def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built)
     """
     built.edit("book/one.py", "Prose says", "Words say")
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
-    closed = built.page("one").count("above-input")
+    closed = built.page("one").count("class='companion-code'")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
     output = built.build()
     assert executed(output) == 0
@@ -131,7 +131,7 @@ def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built)
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
     assert "Words say" in shown
     assert "# Twice.\ndouble = 2 * base  # as said" in shown
-    assert built.page("one").count("above-input") == closed - 1
+    assert built.page("one").count("class='companion-code'") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
     assert "double is 4.0" in shown
     built.edit("book/one.py", "# {a, b} labels", "# {a, c} labels")  # which is no remark
