@@ -137,8 +137,11 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     if changed:
         which = f"{changed} of {len(claims)} conditions" if len(claims) > 1 else "condition"
         first = f"{which[0].upper()}{which[1:]} set or changed after numbers were known. "
-    said = [html.escape(scale_text(follows)) if claims or not statement.tested else ""]
-    said += [_single(ledger, claims)] * (not follows)
+    place = html.escape(statement.place)
+    place += f", {statement.kind}" * (statement.kind not in place.lower())
+    # That a test holds it against its text, the test's name says.
+    follows = html.escape(scale_text(follows)) if claims or not statement.tested else ""
+    said = [_single(ledger, claims), follows, place]
     if statement.tested:
         tests = (html.escape(test.rpartition("::")[2]) for test in statement.tested)
         said.append(f"Test: {', '.join(f'<code>{test}</code>' for test in tests)}")
@@ -148,12 +151,10 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     rest.append(_claims_html(ledger, claims))
     name = f"{len(claims)} conditions" if len(claims) > 1 else "The condition"
     more = folded(name + ", and settings" * bool(rest[0]), "".join(rest), "claim-more")
-    place = f"{statement.place[:1].upper()}{statement.place[1:]}"
-    place += f", {statement.kind}" * (statement.kind not in place.lower())
     return (
         f"<tr class='statement' id='statement-{html.escape(statement.id)}'><td>{chip(word)}</td>"
-        f"<td><p>{html.escape(statement.says)} <span class='claim-why'>{html.escape(place)}</span>"
-        f"</p><p class='claim-why'>{first}{_sentences(said)}</p>"
+        f"<td><p>{html.escape(statement.says)}</p>"
+        f"<p class='claim-why'>{first}{_sentences(said)}</p>"
         f"{more if any(rest) else ''}</td></tr>"
     )
 

@@ -126,7 +126,7 @@ def test_a_long_table_is_folded_and_can_be_searched(page, published):
     page.goto(f"{published}/one.html")
     rows = page.locator("details.companion-rows tbody tr")
     assert rows.count() == 14  # nine stand open
-    assert page.get_by_text("A table of nine rows").is_visible()
+    assert page.locator("caption", has_text="A table of nine rows").is_visible()
     assert not rows.first.is_visible()
     page.get_by_text("A table that is longer than nine rows (14 rows)").click()
     page.get_by_label("Search these rows").fill("odd 1")
