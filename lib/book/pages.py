@@ -276,7 +276,10 @@ class Page:
 
         Code that is no lesson is shown in its place for who asks for it (``code.js``).
         """
-        links = " · ".join(f"<a href='{to}'>{name}</a>" for name, to in downloads.items())
+        links = " · ".join(
+            f"<a href='{to}'{' download' * to.endswith('.ipynb')}>{name}</a>"
+            for name, to in downloads.items()
+        )
         parts = (part for cell in self.done.cells for part in shown_by(cell))
         parameters = (self.html(part) for part in parts if part["kind"] == "parameters")
         return (

@@ -65,8 +65,8 @@ def table_html(
     """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
 
     One of more rows than `longest` is folded under its caption; one that the argument does without
-    is set smaller. The ends of an interval, and a
-    value and its standard deviation, share a column; the download has each by itself.
+    (`aside`) is set smaller. The ends of an interval, and a value and its standard deviation, share
+    a column; the download has each by itself.
     """
     caption = caption_text(caption)
     columns = joined(columns_of(frame, formats or {}))

@@ -323,7 +323,7 @@ class Chapter:
         caption : str
             What it means.
         aside : str
-            Where the argument does without it: in a few words, what it shows.
+            Where the argument does without it: its subject in a few words, which records keep.
         theory : bool
             Nothing in it comes from this run: it is shown whichever run the page shows.
         """
