@@ -103,7 +103,7 @@ def page(browser):
 
 def test_pages_below_a_path_are_without_fault(browser, book, published):
     names = page_names(book.html)
-    assert names == ["index.html", "ledger.html", "one.html", "search.html", "two.html"]
+    assert names == ["index.html", "one.html", "reproduces.html", "search.html", "two.html"]
     index, one = (visit(browser, f"{published}/{name}.html") for name in ("index", "one"))
     assert index.faults == one.faults == {}
     assert one.figures == index.formulas == 2
@@ -191,7 +191,7 @@ def test_without_scripts_the_links_at_the_foot_have_the_code(browser, book, publ
 
 
 def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
-    page.goto(f"{published}/ledger.html")
+    page.goto(f"{published}/reproduces.html")
     row = page.locator("#claim-T-2")
     assert page.locator("#statement-T-2").is_visible()
     assert not row.is_visible()
@@ -200,7 +200,7 @@ def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
     row.get_by_text("reproduced").first.click()
     page.wait_for_url("**/two.html#claim-T-2")
     assert page.locator("#claim-T-2 a").get_attribute("href") == "reproduces.html#claim-T-2"
-    page.goto(f"{published}/ledger.html#claim-T-2")
+    page.goto(f"{published}/reproduces.html#claim-T-2")
     assert row.is_visible()
 
 
