@@ -7,7 +7,7 @@ read or written: a failing cell therefore leaves the previous site as it was.
 import html
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,13 @@ from lib.book.site import (
     drop_thebe,
     folding,
     footer_text,
+    launch_buttons,
     light_svg,
     minify_svg,
     name_toggles,
     named_regions,
     not_found_page,
+    notebook_links,
     plain_math,
     redirect_page,
     shorten,
@@ -482,38 +484,14 @@ def _complete_page(
 ) -> None:
     """Give a page what this book adds to the theme, and take away what it does not use."""
     if chapter := app.companion_chapters.get(pagename):
-        links = _links(app, pagename, chapter, context["pathto"])
-        context["header_buttons"].append(_buttons(links))
+        folder = context["pathto"]("notebooks", 1)
+        links = notebook_links(app.companion_repository, folder, pagename, chapter)
+        context["header_buttons"].append(launch_buttons(links))
         source = {"Source (.py)": context["pathto"](f"_sources/{pagename}.py", 1)}
         context["body"] += app.companion_pages[chapter].foot(source | links)
     drop_thebe(context)
     name_toggles(context)
     _describe(app, pagename, context, doctree)
-
-
-def _links(app: Sphinx, pagename: str, chapter: str, pathto: Callable[..., str]) -> dict[str, str]:
-    """Where a chapter's executed notebook is, and where a reader can run it."""
-    links = {"Executed notebook (.ipynb)": f"{pathto('notebooks', 1)}/{chapter}.ipynb"}
-    if app.companion_repository:
-        lab = f"https://mybinder.org/v2/gh/{app.companion_repository}/HEAD?urlpath=lab/tree"
-        colab = f"https://colab.research.google.com/github/{app.companion_repository}"
-        links["Binder"] = f"{lab}/book/{pagename}.py"
-        links["Colab"] = f"{colab}/blob/notebooks/{chapter}.ipynb"
-    return links
-
-
-def _buttons(links: Mapping[str, str]) -> dict[str, Any]:
-    """Download and launch buttons of a chapter."""
-    return {
-        "type": "group",
-        "buttons": [
-            {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
-            for text, url in links.items()
-        ],
-        "icon": "fas fa-rocket",
-        "tooltip": "Download or run this chapter",
-        "label": "launch-buttons",
-    }
 
 
 def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any) -> None:
