@@ -170,7 +170,7 @@ LIMITS = {"lines": 680, "exercises": 90, "longest": 40, "median": 12, "lesson": 
 # Chapters that exceed one, with their present number, which may only fall.
 LONGER = {
     "training": {"median": 13},
-    "suitability_guarantee": {"lines": 796},  # two pages that became one
+    "suitability_guarantee": {"lines": 753},  # two pages that became one
 }
 
 

@@ -24,6 +24,9 @@ PAGES = [*CHAPTERS.values(), *sorted((ROOT / "book").glob("*.md")), ROOT / "READ
 WITH_PARAMETERS = [name for name in CHAPTERS if name != "your_model"]
 #: A chapter for each part of the papers has a cell to try.
 TRIED = {"suitability", "interplay", "normalized_score", "audit", "canaries", "counterfactual"}
+TRIED |= {"outlier", "training", "p1_regime", "sctd_map", "choosing", "gap"}
+TRIED |= {"suitability_guarantee", "suitability_peers", "your_model", "refusals"}
+TRIED |= {"suitability_time", "six_lenses"}
 HEAD = r"^## Exercises\n"
 ENDS = re.compile(r"^## (?:Summary|Further pages)\n", re.MULTILINE)  # a chapter ends with one
 SOLUTION_TEXT = r"^   :::\{dropdown\} Solution\n(.*?)\n   :::$"

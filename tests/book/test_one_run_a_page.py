@@ -59,6 +59,10 @@ GONE = {
     "counterfactual_limits": {"metrics", "services", "services_diagnostics"},
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
     "normalized_score": {"scores"},
+    "six_lenses": {"differences"},
+    "suitability": {"per-fold"},
+    "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
+    "suitability_peers": {"shap"},
 }
 
 
