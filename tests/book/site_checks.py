@@ -23,7 +23,7 @@ PREPARE = """async () => {
   still.textContent = '*, ::before, ::after { transition: none !important; '
     + 'animation: none !important; }';
   document.head.append(still);
-  document.documentElement.classList.add('companion-code');
+  document.querySelector('.companion-foot button')?.click();
   for (const folded of document.querySelectorAll('details')) folded.open = true;
   const loaded = image => new Promise(done => { image.onload = image.onerror = done; });
   for (const image of document.images) image.loading = 'eager';

@@ -262,17 +262,17 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
-    clicked = "summary, .companion-search, .companion-download, .companion-filter, .claim-more"
-    code = page.query_selector_all("details.above-input")
+    clicked = "summary, .companion-search, .companion-download, .companion-filter"
+    code = page.query_selector_all(".companion-code, .companion-foot button")
     assert len(code) > 3
     assert not any(e.evaluate(visible) for e in code)
     opened = ":is(.sd-dropdown, .companion-rows)"
-    folded = page.query_selector_all(f".bd-article details{opened} > :not({clicked})")
+    folded = page.query_selector_all(f".bd-article > section details{opened} > :not({clicked})")
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
-    closed = page.query_selector_all(".bd-article .companion-claim > :not(summary)")
-    assert len(closed) > 3
-    assert not any(e.evaluate("e => e.checkVisibility()") for e in closed)
+    assert len(page.query_selector_all(".companion-claim")) > 3
+    assert page.locator(".companion-foot").get_by_text("This page shows").is_visible()
+    assert not page.locator(".companion-parameters").is_visible()
     figures = page.query_selector_all(".bd-article > section .companion-figure:has(img)")
     shares = [
         f.evaluate("f => f.querySelector('img').clientWidth / f.clientWidth")

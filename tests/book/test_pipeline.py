@@ -109,7 +109,7 @@ def test_pages_show_live_values_and_verdicts(template):
     assert ">4.000</span>" in template.page("index")
     assert ">1</span> file of data" in template.page("index")
     assert ">4.00</span>" in template.page("two")
-    ledger = template.page("ledger")
+    ledger = template.page("reproduces")
     assert "one.html#claim-T-1" in ledger
     assert 'id="claim-T-1"' in template.page("one").replace("'", '"')
     assert ledger.count("✓ reproduced") == 5  # statements and claims, and the line with the counts
@@ -123,7 +123,7 @@ def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built)
     """
     built.edit("book/one.py", "Prose says", "Words say")
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
-    closed = built.page("one").count("above-input")
+    closed = built.page("one").count("class='companion-code'")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
     output = built.build()
     assert executed(output) == 0
@@ -131,7 +131,7 @@ def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built)
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
     assert "Words say" in shown
     assert "# Twice.\ndouble = 2 * base  # as said" in shown
-    assert built.page("one").count("above-input") == closed - 1
+    assert built.page("one").count("class='companion-code'") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
     assert "double is 4.0" in shown
     built.edit("book/one.py", "# {a, b} labels", "# {a, c} labels")  # which is no remark
@@ -144,7 +144,7 @@ def test_profile_is_part_of_the_key_and_switching_back_is_free(built):
     assert executed(built.build(COMPANION_PROFILE="standard")) == 2
     assert ">40.000</span>" in built.page("index")
     assert ">40.00</span>" in built.page("two")
-    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
+    assert "not reproduced" in built.page("reproduces").split("</ul>", 1)[1]
     assert "params/standard/one.yml" in built.page("one")
     done = built.execute()
     assert (done.now, done.values["one"]["double"]) == ((), 4.0)
@@ -261,8 +261,8 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
         notebook = (built.html / "notebooks" / "one.ipynb").read_text()
         assert "Prose says 4.0" in notebook  # what is downloaded is of this build alone
         assert "double is 4.0" in notebook
-        assert f"data-name='Ours'>{ours}" in built.page("ledger")
-        assert ("recorded run (standard)" in built.page("ledger")) == (not asked)
+        assert f"data-name='Ours'>{ours}" in built.page("reproduces")
+        assert ("recorded run (standard)" in built.page("reproduces")) == (not asked)
     wrong = built.build(fails=True, COMPANION_SHOW="mine")
     assert "COMPANION_SHOW = 'mine' must be build or empty" in wrong
 
@@ -351,8 +351,8 @@ def test_two_builds_at_once_after_a_parameter_edit(built):
     assert sorted(executed(o) for o in outputs) == [0, 1]
     assert ">4.0004</span>" not in built.page("index")
     assert ">4.000</span>" in built.page("index")
-    assert "reproduced at reduced scale" in built.page("ledger").split("</ul>", 1)[1]
-    assert "base = 2.0002 instead of 2.0" in built.page("ledger")
+    assert "reproduced at reduced scale" in built.page("reproduces").split("</ul>", 1)[1]
+    assert "base = 2.0002 instead of 2.0" in built.page("reproduces")
     assert built.stale() == []
 
 
@@ -365,8 +365,8 @@ def test_kill_in_the_middle_leaves_nothing_half_done(apart):
     apart.build()
     assert ">6.000</span>" in apart.page("index")
     assert ">6.00</span>" in apart.page("two")
-    assert "not reproduced" in apart.page("ledger").split("</ul>", 1)[1]
-    for name in ("index", "one", "two", "ledger"):
+    assert "not reproduced" in apart.page("reproduces").split("</ul>", 1)[1]
+    for name in ("index", "one", "two", "reproduces"):
         assert apart.page(name).rstrip().endswith("</html>")
 
 

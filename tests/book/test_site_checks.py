@@ -47,7 +47,8 @@ chapter.figure(figure, "fall", "A line that falls.", "It falls.")
 widest = "a line of code that is as long as the formatter lets a line of code become, 100 letters"
 wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
 long = pd.DataFrame({"number": range(14), "word": ["even", "odd"] * 7})
-chapter.table(long, "long", "A table that is longer than twelve rows")
+chapter.table(long, "long", "A table that is longer than nine rows")
+chapter.table(long[:9], "short", "A table of nine rows", aside=True)
 chapter.table(wide, "wide", "A table that is wider than a phone, under a caption of many words")
 """
 PROSE = """
@@ -102,7 +103,7 @@ def page(browser):
 
 def test_pages_below_a_path_are_without_fault(browser, book, published):
     names = page_names(book.html)
-    assert names == ["index.html", "ledger.html", "one.html", "search.html", "two.html"]
+    assert names == ["index.html", "one.html", "reproduces.html", "search.html", "two.html"]
     index, one = (visit(browser, f"{published}/{name}.html") for name in ("index", "one"))
     assert index.faults == one.faults == {}
     assert one.figures == index.formulas == 2
@@ -124,85 +125,83 @@ def test_tables_of_words_are_stacked_on_phones(page, published, width, shown):
 def test_a_long_table_is_folded_and_can_be_searched(page, published):
     page.goto(f"{published}/one.html")
     rows = page.locator("details.companion-rows tbody tr")
-    assert rows.count() == 14
+    assert rows.count() == 14  # nine stand open
+    assert page.locator("caption", has_text="A table of nine rows").is_visible()
     assert not rows.first.is_visible()
-    page.get_by_text("A table that is longer than twelve rows (14 rows)").click()
+    page.get_by_text("A table that is longer than nine rows (14 rows)").click()
     page.get_by_label("Search these rows").fill("odd 1")
     seen = [row.inner_text().split() for row in rows.all() if row.is_visible()]
     assert seen == [["1", "odd"], ["11", "odd"], ["13", "odd"]]
     assert page.locator("details.companion-rows a[download]").is_visible()
 
 
-CLOSED, ABOVE = "details.above-input", ".companion-above"
+CLOSED, ABOVE = ".companion-code", ".companion-above"
 
 
-def test_closed_code_is_shown_by_a_button_and_the_choice_is_kept(browser, page, published):
-    """Of all cells at once, with what speaks of them; by the keyboard as well."""
+def test_code_is_shown_in_place_by_a_button_at_the_foot(page, published):
+    """Of all cells at once, and what speaks of them; by the keyboard as well; on this page only."""
     page.goto(f"{published}/one.html")
     code, above = page.locator(f"{CLOSED} pre"), page.locator(ABOVE)
-    icon, line = page.get_by_label("Show code"), page.locator(".companion-code-line")
-    assert code.count() == 5
-    assert above.count() == 1
-    assert not page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true").count()
-    top = page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY")
-    assert icon.get_attribute("aria-pressed") == "false"
-    assert icon.bounding_box()["width"] > 20
-    icon.focus()
+    button = page.locator(".companion-foot button")
+    seen = page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true")
+    assert (code.count(), above.count(), seen.count()) == (5, 1, 0)
+    assert page.locator(f"article details:has({CLOSED})").count() == 0
+    reached = [page.keyboard.press("Tab") or page.evaluate(FOCUSED) for _ in range(60)]
+    assert "" in reached  # outside of code there is something to reach
+    assert "code" not in reached
+    button.focus()
+    place = button.bounding_box()["y"]
+    assert button.get_attribute("aria-expanded") == "false"
     page.keyboard.press("Enter")
-    assert icon.get_attribute("aria-pressed") == "true"
+    assert button.get_attribute("aria-expanded") == "true"
     assert all(each.is_visible() for each in [*code.all(), above])
-    assert not page.locator(f"{CLOSED} > summary").locator("visible=true").count()
-    assert (
-        page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY") > top
-    )
-    page.goto(f"{published}/index.html")  # which has no closed code
-    assert not icon.count() + line.count()
-    page.goto(f"{published}/two.html")
-    page.goto(f"{published}/one.html")
-    assert all(each.is_visible() for each in code.all())
+    assert abs(button.bounding_box()["y"] - place) < 2  # though the page has grown above it
+    page.get_by_role("status").get_by_text("5 cells stand above").wait_for()
+    page.get_by_role("link", name="the first").click()
+    assert code.first.bounding_box()["y"] < 900
+    button.click()
+    assert seen.count() == 0
+    button.click()
     page.emulate_media(media="print")
-    assert not line.is_visible()
+    assert not button.is_visible()
     page.emulate_media(media="screen")
-    assert line.text_content() == "Hide the code of this page"
-    line.click()
     page.reload()
-    assert not any(each.is_visible() for each in [*code.all(), above])
+    assert seen.count() == 0
     page.emulate_media(media="print")
-    assert not page.locator(CLOSED).locator("visible=true").count()
+    assert seen.count() == 0
 
 
-def test_without_scripts_or_where_nothing_is_kept_each_cell_or_page_opens(browser, published):
+FOCUSED = "() => document.activeElement.closest('.companion-code') ? 'code' : ''"
+
+
+def test_without_scripts_the_links_at_the_foot_have_the_code(browser, book, published):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{published}/one.html")
-    cell = page.locator(f"div.cell:has({ABOVE})")
-    assert not page.locator(".companion-code-line").count()
-    assert not cell.locator(ABOVE).is_visible()
-    cell.get_by_text("Show the code").click()
-    assert cell.locator(f"{ABOVE}, {CLOSED} pre").locator("visible=true").count() == 2
-    page.emulate_media(media="print")
-    assert page.locator(f"{CLOSED} pre").locator("visible=true").count() == 1
-    context.close()
-    context, errors = browser.new_context(), []
-    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw 0; }})")
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{published}/one.html")
-    page.locator(".companion-code-line").click()
-    assert page.locator(f"{CLOSED} pre").first.is_visible()
-    assert not [error for error in errors if "code.js" in error]
+    assert (
+        not page.locator(f".companion-foot button, {CLOSED}, {ABOVE}")
+        .locator("visible=true")
+        .count()
+    )
+    for name, kind in (("Source (.py)", "double = 2 * base"), ("Executed notebook", "double is")):
+        link = page.locator(".companion-foot").get_by_role("link", name=name)
+        address = link.evaluate("e => e.href").removeprefix(f"{published}/")
+        assert kind in (book.html / address).read_text(encoding="utf-8")
     context.close()
 
 
 def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
-    page.goto(f"{published}/ledger.html")
-    row = page.locator("#statement-T-2")
+    page.goto(f"{published}/reproduces.html")
+    row = page.locator("#claim-T-2")
+    assert page.locator("#statement-T-2").is_visible()
     assert not row.is_visible()
     page.locator(".companion-grid a[href='#statement-T-2']").click()
     assert row.is_visible()
-    page.locator("#claim-T-2").get_by_text("reproduced").first.click()
+    row.get_by_text("reproduced").first.click()
     page.wait_for_url("**/two.html#claim-T-2")
-    page.wait_for_function("() => document.querySelector('#claim-T-2').open")  # once it has loaded
+    assert page.locator("#claim-T-2 a").get_attribute("href") == "reproduces.html#claim-T-2"
+    page.goto(f"{published}/reproduces.html#claim-T-2")
+    assert row.is_visible()
 
 
 def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, published):
@@ -257,8 +256,8 @@ def test_pages_have_social_cards_with_absolute_addresses(book):
 def test_footer_has_the_version_and_the_day_of_the_execution(book):
     (entry,) = (book.root / ".cache" / "book" / "one").glob("*.json")
     day = json.loads(entry.read_text())["finished"][:10]
-    foot = f"Version {lib.__version__}. This page shows this build: profile quick, {day}, "
-    assert foot in book.page("one")
+    assert f"Version {lib.__version__}. Computed {day} (UTC)." in book.page("one")
+    assert f"This page shows this build: profile quick, {day}, " in book.page("one")
     assert f"Version {lib.__version__}. Computed " in book.page("search")
 
 

@@ -309,13 +309,13 @@ def make_book(root: Path, chapters: bool = True) -> Book:
     shutil.copy(ROOT / "_config.yml", book)
     (book / "references.bib").write_text("")
     toc = "format: jb-book\nroot: index\nparts:\n  - caption: Read\n    chapters:\n" + "".join(
-        f"      - file: {name}\n" for name in (*names, "ledger")
+        f"      - file: {name}\n" for name in (*names, "reproduces")
     )
     (book / "_toc.yml").write_text(toc)
     (book / "index.md").write_text(INDEX if chapters else "# A book\n")
     for name in names:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
-    (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n")
+    (book / "reproduces.md").write_text("# Ledger\n\n```{ledger}\n```\n")
     (book / "claims.yml").write_text(CLAIMS if chapters else "")
     (book / "statements.yml").write_text(STATEMENTS if chapters else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):

@@ -157,7 +157,7 @@ def test_killed_builds_of_a_whole_site(processes, tmp_path):
         process.wait()
         book.build()
         assert f">{2 * (number + 3)}.000</span>" in book.page("index")
-        for name in ("index", "one", "two", "ledger"):
+        for name in ("index", "one", "two", "reproduces"):
             assert book.page(name).rstrip().endswith("</html>")
         assert executed(book.build()) == 0
     assert sum(lived) >= 4
