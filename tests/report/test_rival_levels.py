@@ -7,7 +7,7 @@ from scipy import stats
 from lib.report import ModelPredictions, Settings
 from lib.report.rivals import analyse, exact_p
 
-REPETITIONS, ALPHA = 250, 0.1
+REPETITIONS, ALPHA = 120, 0.1
 MOST = stats.binom.isf(1e-4, REPETITIONS, ALPHA)
 
 
