@@ -299,7 +299,7 @@ def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine, with
 
 @pytest.mark.slow
 def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
-    """The acceptance test of the engine: independent seeds, a t-test without and with most noise.
+    """The acceptance test of the engine: independent seeds, a t-test with the most noise.
 
     Noise 1.5 times too large, or none, or half the learning rate gave p < 1e-6 when tried.
 
@@ -308,13 +308,12 @@ def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
     spread is that of both together, since both are the same mechanism if the test is to pass.
     """
     data, points, labels = digits
-    for epsilon, rate in ((math.inf, 1.0), (1.0, 0.5)):  # no noise, and the most
-        each = config(epsilon=epsilon, steps=200, learning_rate=rate)
-        a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(7)]
-        others = [replace(each, seed=100 + s) for s in range(40)]
-        b = [result.accuracy(labels) for result in train_many(others, data, points)]
-        assert stats.ttest_ind(a, b).pvalue > 1e-4
-        assert np.mean(a) > 0.8
+    each = config(epsilon=1.0, steps=200, learning_rate=0.5)
+    a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(7)]
+    others = [replace(each, seed=100 + s) for s in range(40)]
+    b = [result.accuracy(labels) for result in train_many(others, data, points)]
+    assert stats.ttest_ind(a, b).pvalue > 1e-4
+    assert np.mean(a) > 0.8
 
 
 def test_privacy_is_spent_as_planned(digits):
