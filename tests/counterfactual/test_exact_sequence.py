@@ -19,7 +19,7 @@ from lib.counterfactual.sequential import _mixture_rho, log_mixture, mixture_bou
 from lib.studies.counterfactual.classifiers import simulate
 from lib.studies.counterfactual.tables import pointwise_interval
 
-REPETITIONS = 400
+REPETITIONS = 250
 
 
 def most(level, repetitions=REPETITIONS):
