@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from lib import counterfactual
-from lib.report import ModelPredictions, Settings, explain, run_analysis, run_report
+from lib.report import ModelPredictions, Settings, explain, run_analysis
 from lib.report.abstention import with_outcome
 from lib.report.findings import winner_text
 from lib.report.row_order import in_own_order
@@ -145,9 +145,9 @@ def test_told_propensities_of_one_leave_only_bounds():
 def test_one_told_propensity_of_one_is_warned_of(example):
     propensity = np.array(example.test_propensities)
     propensity[np.flatnonzero(example.test_abstained)[0]] = 1.0
-    found = run_report(without(example, test_propensities=propensity), learner="linear", seed=3)
+    given = without(example, test_propensities=propensity)
     for name, value in (("counterfactual", "counterfactual"), ("comparison", "difference")):
-        one = found.analyses[name]
+        one = run_analysis(name, given, SETTINGS)
         assert "1 of 450 rows" in one.warnings[0]
         assert value not in one.values
         # Of one classifier alone nothing is known there, so that the difference is as wide.

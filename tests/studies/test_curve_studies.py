@@ -18,7 +18,7 @@ PARAMETERS = {
     **{"n_shadow": 20, "n_target": 40, "n_challenges": 2, "canaries": 0, "steps": 40},
     **{"batch_size": 20, "clipping_norm": 1.0, "schedule": "constant", "hidden": 16},
     **{"activation": "tanh", "gradient": False, "delta": 1e-5, "device": "cpu", "seed": 0},
-    **{"label_epsilon": 2.0, "label_models": 100, "label_points": 40, "label_steps": 200},
+    **{"label_epsilon": 2.0, "label_models": 80, "label_points": 40, "label_steps": 150},
     **{"label_batch": 20, "label_rate": 0.5},
 }
 LEVEL = 0.999

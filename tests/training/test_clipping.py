@@ -136,10 +136,7 @@ def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, nam
 )
 @pytest.mark.parametrize(
     ("engine", "name"),
-    [
-        *(("kernel", name) for name in ("linear", "tanh", "relu")),
-        ("taps", "relu"),
-    ],
+    [*(("kernel", name) for name in ("linear", "tanh", "relu")), ("taps", "relu")],
 )
 def test_other_objectives(engine, name, objective):
     check(engine, replace(NETWORKS[name], head=objective.model_head), 1.0, objective)

@@ -16,10 +16,10 @@ from lib.training import (
     ModelSpec,
     TrainingConfig,
     batched,
+    memory,
     train,
     train_many,
 )
-from lib.training import memory
 from lib.training.memory import MEMORY, bytes_per_example, memory_of, models_at_once
 
 MLP = ModelSpec("mlp", (64,), 10, hidden=(8,))
