@@ -665,8 +665,8 @@ chapter.settle(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket. Make fewer guesses right, and watch where
-# the bound becomes 0.
+# *Try it.* Copy this cell, or open the page by its rocket. Make fewer guesses right, and watch
+# where the bound becomes 0.
 
 # %% tags=["try-it"]
 import numpy as np

@@ -73,14 +73,12 @@ class Shape:
     figures: int = 0
 
 
-def shape(browser, url: str) -> Shape:
-    """Open a page as a reader does, and measure it."""
-    page = browser.new_page(viewport={"width": DESKTOP, "height": 900})
+def shape(page, url: str) -> Shape:
+    """Load a page as a reader does, and measure it."""
+    page.set_viewport_size({"width": DESKTOP, "height": 900})
     page.goto(url, wait_until="load")
     page.evaluate(TYPESET)
-    found = Shape(*page.evaluate(MEASURE))
-    page.close()
-    return found
+    return Shape(*page.evaluate(MEASURE))
 
 
 def too_long(shapes: dict[str, Shape], chapters: Collection[str] = ()) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from page_shapes import MAIN_LINE, TALLEST, shape, too_long
-from site_checks import page_names, page_weights, search, too_heavy, visit
+from site_checks import PHONE, page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
 
@@ -94,6 +94,18 @@ def published(book):
         yield url
 
 
+@pytest.fixture(scope="module")
+def one_page(browser):
+    return browser.new_page()
+
+
+@pytest.fixture
+def tab(one_page):
+    """The same for all tests that do not change what a browser keeps: it loads the theme once."""
+    one_page.set_viewport_size(DESKTOP)
+    return one_page
+
+
 @pytest.fixture
 def page(browser):
     opened = browser.new_page(viewport=DESKTOP)
@@ -101,10 +113,10 @@ def page(browser):
     opened.close()
 
 
-def test_pages_below_a_path_are_without_fault(browser, book, published):
+def test_pages_below_a_path_are_without_fault(tab, book, published):
     names = page_names(book.html)
     assert names == ["index.html", "one.html", "reproduces.html", "search.html", "two.html"]
-    index, one = (visit(browser, f"{published}/{name}.html") for name in ("index", "one"))
+    index, one = (visit(tab, f"{published}/{name}.html") for name in ("index", "one"))
     assert index.faults == one.faults == {}
     assert one.figures == index.formulas == 2
     assert min(one.scrolling, index.scrolling) >= 1  # the wide table; the code: on a phone
@@ -112,14 +124,16 @@ def test_pages_below_a_path_are_without_fault(browser, book, published):
     assert too_heavy(book.html) == {}
 
 
-@pytest.mark.parametrize(("width", "shown"), [(1280, "table-cell"), (360, "block")])
-def test_tables_of_words_are_stacked_on_phones(page, published, width, shown):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.goto(f"{published}/index.html")
+def test_tables_of_words_are_stacked_on_phones_and_those_of_numbers_are_not(tab, published):
     cells = "all => all.map(cell => getComputedStyle(cell).display)"
-    assert set(page.eval_on_selector_all("article table.table td", cells)) == {shown}
-    page.goto(f"{published}/one.html")  # tables of numbers are not
-    assert set(page.eval_on_selector_all("article td.number", cells)) == {"table-cell"}
+    for name, kind, phone in (
+        ("index", "table.table td", "block"),
+        ("one", "td.number", "table-cell"),
+    ):
+        tab.goto(f"{published}/{name}.html")
+        for width, shown in ((DESKTOP["width"], "table-cell"), (PHONE, phone)):
+            tab.set_viewport_size({"width": width, "height": 900})
+            assert set(tab.eval_on_selector_all(f"article {kind}", cells)) == {shown}
 
 
 def test_a_long_table_is_folded_and_can_be_searched(page, published):
@@ -204,7 +218,7 @@ def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
     assert row.is_visible()
 
 
-def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, published):
+def test_a_result_stands_in_the_main_line_and_nowhere_else(tab, book, published):
     text = book.page("one")
     end, cell = text.index('id="the-cells"'), text.index("#figure-fall")
     assert text.count("id='figure-fall'") == text.count("<figcaption>It falls.") == 1
@@ -214,25 +228,25 @@ def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, publis
     prose = "".join(c.source for c in notebook.cells if c.cell_type == "markdown")
     assert "## In one figure\n\n*(The figure stands below" in prose
     assert "It falls." in str(notebook.cells)
-    assert 0 < shape(browser, f"{published}/one.html").main < MAIN_LINE
+    assert 0 < shape(tab, f"{published}/one.html").main < MAIN_LINE
 
 
-def test_a_page_that_has_moved_leads_on_and_hides_no_other(page, book, published):
-    page.goto(f"{published}/moved.html")
-    page.wait_for_url("**/two.html")
+def test_a_page_that_has_moved_leads_on_and_hides_no_other(tab, book, published):
+    tab.goto(f"{published}/moved.html")
+    tab.wait_for_url("**/two.html")
     assert "Chapter one" in book.page("one")
 
 
-@pytest.mark.parametrize("missing", ["gone.html", "deep/er/gone.html"])
-def test_404_page_leads_home_from_any_depth(browser, page, published, missing):
-    assert page.goto(f"{published}/{missing}").status == 404
-    assert page.title() == f"Page not found - {TITLE}"
-    links = page.eval_on_selector_all("a", "all => all.map(a => a.href)")
-    assert links == [f"{published}/", f"{published}/search.html"]
+def test_404_page_leads_home_from_any_depth(tab, published):
+    for missing in ("gone.html", "deep/er/gone.html"):
+        assert tab.goto(f"{published}/{missing}").status == 404
+        assert tab.title() == f"Page not found - {TITLE}"
+        links = tab.eval_on_selector_all("a", "all => all.map(a => a.href)")
+        assert links == [f"{published}/", f"{published}/search.html"]
     assert all(urllib.request.urlopen(link).status == 200 for link in links)
-    page.click("text=front page")
-    assert page.title() == f"A book — {TITLE}"
-    found = visit(browser, f"{published}/{missing}")  # it needs no other file, and can be read
+    tab.click("text=front page")
+    assert tab.title() == f"A book — {TITLE}"
+    found = visit(tab, f"{published}/{missing}")  # it needs no other file, and can be read
     assert [Path(address).name for address in found.seen] == ["gone.html"]
     assert all(kind == "errors" or kind.startswith("no ") for kind in found.faults)
 
@@ -319,7 +333,7 @@ FAULTS = {
 }
 
 
-def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(browser, tmp_path):
+def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(tab, tmp_path):
     bad = GOOD
     for old, new in FAULTS.values():
         assert old in bad
@@ -330,8 +344,8 @@ def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(browser, t
     for name, text in (("good", GOOD), ("bad", bad), ("tall", tall)):
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     with serve(tmp_path) as url:  # no script of the theme is there to wait for
-        good, found = (visit(browser, f"{url}/{n}.html", settle=0) for n in ("good", "bad"))
-        shapes = {f"{n}.html": shape(browser, f"{url}/{n}.html") for n in ("good", "tall")}
+        good, found = (visit(tab, f"{url}/{n}.html", patience=0) for n in ("good", "bad"))
+        shapes = {f"{n}.html": shape(tab, f"{url}/{n}.html") for n in ("good", "tall")}
     assert good.faults == {}
     assert (good.figures, good.tables, good.scrolling) == (1, 1, 1)
     assert {*FAULTS, "axe"} <= {*found.faults}
