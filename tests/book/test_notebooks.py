@@ -246,6 +246,7 @@ def prose(text: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The specified file")  # as the handler asks papermill to
 def test_papermill_from_anywhere_again_and_nbval(place, monkeypatch):
     """By three paths, to a file and to standard output; then what it wrote, run and checked."""
     monkeypatch.chdir(place / "elsewhere")

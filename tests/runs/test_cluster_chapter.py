@@ -21,17 +21,17 @@ CHAPTER = "counterfactual"
 CUT = {
     "points": 200,
     "linear_repetitions": 26,
-    "forest_repetitions": 1,
+    "forest_repetitions": 2,
     "super_repetitions": 0,
-    "independent_repetitions": 1,
+    "independent_repetitions": 2,
     "independent_learners": ["linear"],
     "power_learner": "linear",
     "power_sizes": [100],
     "power_shifts": [0.0, 0.4],
-    "power_repetitions": 1,
+    "power_repetitions": 2,
     "positivity_learner": "linear",
     "epsilons": [0.1, 0.5],
-    "positivity_repetitions": 1,
+    "positivity_repetitions": 2,
     "services_learner": "linear",
 }
 EXECUTE = """
