@@ -66,6 +66,21 @@ def test_clusters_keep_the_level(size):
     assert size == 2 or naive / trials < 0.8
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_groups_of_clusters_are_estimates_of_their_own(shared):
+    """Bonferroni's level where a cluster has points in two groups; else they are independent."""
+    one, clusters = drawn(np.random.default_rng(6), 120, 0.8, 0.7), np.arange(120) // 3
+    groups = np.arange(120) % 2 if shared else np.arange(120) // 60
+    each = estimate_from_nuisances(one, clip=0.2, clusters=clusters).by_group(groups)
+    for name, found in each.items():
+        rows = groups == int(name)
+        part = Nuisances(*(values[rows] for values in vars(one).values()))
+        level = 0.975 if shared else math.sqrt(0.95)
+        own = estimate_from_nuisances(part, clip=0.2, clusters=clusters[rows], level=level)
+        for what in ("level", "value", "stderr", "interval"):
+            assert getattr(found, what) == pytest.approx(getattr(own, what)), what
+
+
 def test_where_answers_are_plentiful_it_is_as_narrow_as_the_normal_one():
     rng = np.random.default_rng(7)
     for psi in (0.5, 0.8, 0.9):

@@ -25,6 +25,7 @@ def test_probabilities_by_hand():
     assert labelling_probabilities(REFERENCE[7:9], 0.1, REFERENCE, floor=0.3) == pytest.approx(
         p[7:9]
     )
+    assert labelling_probabilities(REFERENCE[7:8], 0.1, REFERENCE, floor=0.3) == p[7]  # one row
     assert labelling_probabilities([0.5, 0.9], 0.9, REFERENCE, floor=0.1).max() == 1.0
     # Without any doubt in the reference all rows are alike.
     assert labelling_probabilities([0.5, 1.0], 0.2, [0.0, 1.0]).tolist() == [0.2, 0.2]
