@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from lib.counterfactual import Nuisances, counterfactual_score, estimate_from_nuisances
-from lib.counterfactual.bounds import bounded_interval
+from lib.counterfactual.bounds import bounded_interval, lower_end
 
 
 def least(level, trials):
@@ -115,6 +115,17 @@ def test_p_values_agree_with_the_interval(level):
         assert wider.p_value > found.p_value
         ends = replace(wider, level=1 - wider.p_value).interval
         assert min(map(abs, ends)) == pytest.approx(0, abs=1e-6)
+
+
+def test_p_value_of_a_single_score_of_repeated_splits():
+    """Where it is the level, limit and what the splits add are as far off as the score itself."""
+    plain = estimate_from_nuisances(drawn(np.random.default_rng(1), 200, 0.05, 0.05), clip=0.2)
+    found = replace(plain, stderr=1.5 * plain.stderr)
+    alpha = found.p_value / 2
+    below = found.value - lower_end(found._units, found.reach, None, alpha)
+    more = math.sqrt(1.5**2 - 1) * plain.stderr * stats.norm.isf(alpha)
+    assert 0.001 < alpha < 0.5
+    assert math.hypot(below, more) == pytest.approx(found.value)
 
 
 def test_folds_split_no_cluster_and_copies_are_named():

@@ -203,13 +203,6 @@ def test_what_breaks_the_promise_is_refused(change):
         exact_sequence(replace(one, **{name: np.full(50, value)}), 0.2)
 
 
-@pytest.mark.parametrize("name", ["propensity", "outcome"])
-def test_one_value_is_not_taken_for_that_of_all_points(name):
-    (one, _) = pair_of(simulate(50, rng=0), np.full((2, 50), 0.7))
-    with pytest.raises(ValueError, match=f"{name} must be of shape"):
-        exact_sequence(replace(one, **{name: np.full(1, 0.7)}), 0.2)
-
-
 def test_a_start_without_an_answer_is_refused():
     drawn = simulate(120, rng=0)
     r = drawn.abstained[0] | (np.arange(120) < 60)
