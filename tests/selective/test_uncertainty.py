@@ -1,6 +1,7 @@
 """Standard errors and intervals: against brute force, jackknife, and counted coverage."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,18 @@ def test_all_right_is_no_certainty(metric, n):
     assert same.low < same.value == 0 < same.high
     low, high = selective.compare_over_seeds(*[[correct] * 3, [score] * 3] * 2).interval()
     assert low < 0 < high
+
+
+def test_interval_over_seeds_where_few_points_vary():
+    """That of bounds, on either side wider by Student's for the training runs."""
+    correct, score = np.arange(60) != 7, np.arange(60.0)
+    others = [np.where(correct, score, at) for at in (20.5, 30.5, 40.5)]
+    found = selective.compare_over_seeds([correct] * 3, others, [correct] * 3, [score] * 3)
+    *_, error, degrees = found.few
+    assert error > 0
+    low, high = replace(found, few=(*found.few[:3], 0.0, degrees)).interval()
+    half = stats.t.isf(0.025, degrees) * error
+    assert found.interval() == pytest.approx((low - half, high + half))
 
 
 class Design:

@@ -136,6 +136,20 @@ def test_prediction_powered_test_from_its_parts(reference):
     assert (found.labels_p_value, found.labels_against) == (alone.suitable_p, alone.unsuitable_p)
 
 
+def test_each_difference_is_tuned_by_earlier_labels_alone():
+    """By a loop over the labeled samples: 3 user and 2 test samples for each."""
+    rng = np.random.default_rng(7)
+    (estimated, correct), user, test = draw(rng, 0.7, 0.0, 12), rng.random(37), rng.random(25) < 0.8
+    found = guarantees._differences(test * 1.0, user, np.stack([estimated, correct]), None)
+    for i in range(12):
+        share, f = 0.0, estimated[:i] - estimated[: max(i, 1)].mean()
+        if i > 1:
+            share = np.clip(f @ correct[:i] / (f @ f * (1 + 1 / 3)), 0, 1)
+        moved = user[3 * i : 3 * i + 3].mean() - estimated[i]
+        expected = correct[i] + share * moved - test[2 * i : 2 * i + 2].mean()
+        assert found[i] == pytest.approx(expected)
+
+
 def test_the_tuning_makes_the_variance_smallest():
     """PPI++, Eq. 6: against a search over fixed values."""
     rng = np.random.default_rng(6)

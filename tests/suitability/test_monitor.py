@@ -52,6 +52,12 @@ def test_detector_is_its_recursion():
     assert at_once.evidence * 1e9 == pytest.approx(max(values), rel=1e-9)
 
 
+def test_evidence_beyond_the_largest_number_is_finite():
+    found = watch().update(np.zeros(5000))
+    assert found.alarm
+    assert found.evidence == pytest.approx(np.exp(700.0) / watch().run_length)
+
+
 def test_a_model_that_was_good_for_long_is_not_good_for_ever():
     """After 50 batches at 0.20 instead of 0.80 the accept-once test still says SUITABLE."""
     rng = np.random.default_rng(22)

@@ -181,6 +181,16 @@ def test_repeated_rows_are_named():
         assert found.notes == ()
 
 
+def test_copies_do_not_make_the_refined_fit_surer():
+    rng = np.random.default_rng(12)
+    x, user = rng.normal(size=(200, 1)), rng.normal(size=(2000, 1)) - 1
+    y, own = rng.random(200) < special.expit(1 + x[:, 0]), np.repeat(np.arange(200), 25)
+    copies = np.repeat(x, 25, axis=0), np.repeat(y, 25)
+    one = RefinedFilter(0.1).fit(x, y).estimate(user)[1]
+    assert RefinedFilter(0.1).fit(*copies, clusters=own).estimate(user)[1] > 0.8 * one
+    assert RefinedFilter(0.1).fit(*copies).estimate(user)[1] < 0.5 * one
+
+
 @pytest.mark.slow
 def test_few_errors_do_not_make_the_refined_filter_sure():
     """Five errors in a thousand rows: at the estimated coefficients .1 instead of .05."""
