@@ -178,7 +178,7 @@ class Executed:
 def _is_theory(part: Mapping[str, Any]) -> bool:
     """Whether a part is a figure that no record keeps: see `theory` of ``Chapter.figure``."""
     html = "" if part["kind"] != "other" else bundle_of(part["output"]).get("text/html", "")
-    return "<figure class='companion-figure'" in html  # which may be folded
+    return html.startswith("<figure class='companion-figure'")
 
 
 def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -198,7 +198,9 @@ def lower_end(units: Units, reach: Reach, clusters: Any, alpha: float) -> float:
         return plain
     low, high = reach.limits
     counts = _counts(lone, high - low)
-    other = low + (high - low) * float(special.betaincinv(*counts, alpha)) if counts[0] else low
+    # scipy's inverse is NaN at levels far out, where the limit is next to nothing.
+    share = float(np.nan_to_num(special.betaincinv(*counts, alpha))) if counts[0] else 0.0
+    other = low + (high - low) * share
     return plain - fading * max(plain - other, 0.0)
 
 

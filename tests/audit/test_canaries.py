@@ -157,6 +157,8 @@ def test_equal_confidences_are_wrong_guesses():
     assert canary_epsilon(p, [1] * 4, [0] * 4, [0.5]).per_threshold["accuracy"][0] == 0.5
     assert top_label_guesses(p, [1] * 4, [0] * 4, 0.5).n_correct == 4  # the smaller label is named
     assert top_label_guesses(p, [2] * 4, [0] * 4, 0.5).n_correct == 0
+    either = single_label_guesses(np.full((4, 4), 0.25), [1] * 4, [0] * 4, 0.25, seed=0)
+    assert (either.n_made, either.n_correct) == (4, 0)
 
 
 def test_among_equal_lower_ends_the_largest_threshold_with_a_finite_upper_end_is_reported():

@@ -161,6 +161,7 @@ def test_best_of_several_fractions_pays_for_the_choice():
         expected = max(expected, one_run_epsilon(right, made, 400, 1e-5, 0.99))
     assert best_one_run(scores, members, 1e-5, 0.95) == expected > 0
     assert best_one_run(scores, members, 1e-5, 0.95, family="gaussian") > expected
+    assert best_one_run(np.zeros((1, 400)), members, 1e-5) == 0  # scores that say nothing
 
 
 def test_the_order_of_the_array_decides_no_ties():

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from lib.counterfactual import Nuisances, counterfactual_score, estimate_from_nuisances
-from lib.counterfactual.bounds import bounded_interval
+from lib.counterfactual.bounds import bounded_interval, lower_end
 
 
 def least(level, trials):
@@ -66,6 +66,34 @@ def test_clusters_keep_the_level(size):
     assert size == 2 or naive / trials < 0.8
 
 
+def test_where_few_successes_are_seen_the_lower_limit_counts_them():
+    """Clopper and Pearson's, of as many equal ones as the weights are worth."""
+    one = drawn(np.random.default_rng(1), 200, 0.05, 0.05)
+    weight = np.where(one.abstained, 0.0, one.scores / (1 - one.propensity))
+    count = weight.sum() ** 2 / (weight**2).sum()
+    assert 1 < count < 15
+    low = stats.beta.ppf(0.025, count, count / weight.mean() - count + 1)
+    assert estimate_from_nuisances(one, clip=0.2).interval[0] == pytest.approx(low)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_groups_of_clusters_are_estimates_of_their_own(shared):
+    """Bonferroni's level where a cluster has points in two groups; else they are independent."""
+    one, clusters = drawn(np.random.default_rng(6), 120, 0.8, 0.7), np.arange(120) // 3
+    groups = np.arange(120) % 2 if shared else np.arange(120) // 60
+    whole = estimate_from_nuisances(one, clip=0.2, clusters=clusters)
+    sums = (whole.influence - whole.value).reshape(40, 3).sum(axis=1) / 3
+    assert whole.stderr == pytest.approx(stats.sem(sums))
+    each = whole.by_group(groups)
+    for name, found in each.items():
+        rows = groups == int(name)
+        part = Nuisances(*(values[rows] for values in vars(one).values()))
+        level = 0.975 if shared else math.sqrt(0.95)
+        own = estimate_from_nuisances(part, clip=0.2, clusters=clusters[rows], level=level)
+        for what in ("level", "value", "stderr", "interval"):
+            assert getattr(found, what) == pytest.approx(getattr(own, what)), what
+
+
 def test_where_answers_are_plentiful_it_is_as_narrow_as_the_normal_one():
     rng = np.random.default_rng(7)
     for psi in (0.5, 0.8, 0.9):
@@ -82,6 +110,22 @@ def test_p_values_agree_with_the_interval(level):
         found = estimate_from_nuisances(pair, clip=0.2, level=level)
         inside = found.interval[0] <= 0 <= found.interval[1]
         assert inside == (found.p_value >= 1 - level)
+        # As of repeated splits, which add to the variance.
+        wider = replace(found, stderr=1.2 * found.stderr)
+        assert wider.p_value > found.p_value
+        ends = replace(wider, level=1 - wider.p_value).interval
+        assert min(map(abs, ends)) == pytest.approx(0, abs=1e-6)
+
+
+def test_p_value_of_a_single_score_of_repeated_splits():
+    """Where it is the level, limit and what the splits add are as far off as the score itself."""
+    plain = estimate_from_nuisances(drawn(np.random.default_rng(1), 200, 0.05, 0.05), clip=0.2)
+    found = replace(plain, stderr=1.5 * plain.stderr)
+    alpha = found.p_value / 2
+    below = found.value - lower_end(found._units, found.reach, None, alpha)
+    more = math.sqrt(1.5**2 - 1) * plain.stderr * stats.norm.isf(alpha)
+    assert 0.001 < alpha < 0.5
+    assert math.hypot(below, more) == pytest.approx(found.value)
 
 
 def test_folds_split_no_cluster_and_copies_are_named():

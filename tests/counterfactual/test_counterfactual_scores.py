@@ -144,3 +144,6 @@ def test_a_threshold_is_met_up_to_rounding(kind):
                 abstained, propensity = abstain(same, threshold=j / 10)
                 assert abstained.tolist() == propensity.tolist() == (k < j).tolist()
     assert abstain([[0.7, 0.3]], threshold=0.7 + 1e-6)[0].all()
+    for beyond in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="threshold"):
+            abstain([[0.7, 0.3]], threshold=beyond)

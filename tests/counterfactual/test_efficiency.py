@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def bound_and_truth(which):
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["score", "difference"])
 def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level(which):
-    (bound, truth), n, repeated = bound_and_truth(which), 500, 300
+    (bound, truth), n, repeated = bound_and_truth(which), 500, 200
     pairs = [oracle_nuisances(simulate(n, rng=k)) for k in range(repeated)]
     given = pairs if which == "difference" else [b for _, b in pairs]
     found = [estimate_from_nuisances(one, clip=0.2) for one in given]
@@ -83,6 +84,18 @@ def test_weights_at_their_ends_are_the_two_estimates():
     joint = counterfactual_score(drawn.X, a - b, s, learner="linear", clip=0.25, rng=1)
     assert whole.value == pytest.approx(joint.value, abs=1e-12)
     assert whole.stderr == pytest.approx(joint.stderr, abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.6, 1.0])
+def test_the_interval_turns_about_where_the_classifiers_change_places(weight):
+    rng, pi = np.random.default_rng(2), np.full(40, 0.3)
+    s, r = rng.random((2, 40)) < [[0.9], [0.8]], rng.random((2, 40)) < pi
+    pair = [Nuisances(r[k], s[k] * 1.0, pi, np.full(40, (0.9, 0.7)[k])) for k in (0, 1)]
+    both = Nuisances(r.any(axis=0), s[0] * 1.0 - s[1], 1 - (1 - pi) ** 2, np.full(40, 0.2))
+    back = replace(both, scores=-both.scores, outcome=-both.outcome)
+    low, high = mix(pair, both, weight=weight, clip=0.2, score_range=(0, 1)).interval
+    found = mix(pair[::-1], back, weight=weight, clip=0.2, score_range=(0, 1)).interval
+    assert found == pytest.approx((-high, -low))
 
 
 def test_own_weight_is_the_best_on_these_data():

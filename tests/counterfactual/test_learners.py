@@ -27,6 +27,14 @@ from lib.studies.counterfactual.classifiers import simulate
 from lib.studies.counterfactual.tables import oracle_nuisances
 
 
+@pytest.mark.parametrize("power", [-600, 600])
+def test_features_of_any_unit_are_standardised_alike(power):
+    """Squares of these features are no numbers."""
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    plain, found = (learners.Standard().fit_transform(v) for v in (x, np.ldexp(x, power)))
+    assert np.array_equal(found, plain)
+
+
 def test_predicts_as_well_as_scikit_learns_stack():
     """Mean squared distance of both nuisances of B, whose boundaries are curved, from the truth."""
     drawn, new = simulate(1200, rng=0), simulate(2000, rng=1)

@@ -82,6 +82,7 @@ def test_defaults():
     sequence = confidence_sequence(x)
     assert (sequence.level, sequence.n[0], sequence.n[-1]) == (0.95, 50, 300)
     assert sequence.rho == optimal_rho(300, 0.95)
+    assert confidence_sequence(x, 0.8).rho == optimal_rho(300, 0.8)
     assert sequence.centre[-1] == pytest.approx(x.mean())
     half = (sequence.upper - sequence.lower) / 2
     spread = math.sqrt(x.var() + sum((x[[x.argmin(), x.argmax()]] - x.mean()) ** 2) / 300)

@@ -360,5 +360,7 @@ def test_multi_stage_parts(n, stages):
     assert max(sizes) - min(sizes) <= 1
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(n))
     assert all((np.diff(part) > 0).all() for part in parts)
+    with pytest.raises(ValueError, match="stages"):
+        multi_stage_parts(n, n + 1, 0)
     counts = sum(np.isin(np.arange(20), multi_stage_parts(20, 4, seed)[0]) for seed in range(400))
     assert all(within_binomial(count, 400, 0.25) for count in counts)

@@ -334,6 +334,8 @@ def test_nothing_asked_or_nothing_answered():
     assert gnmax_rdp(empty, 1.0, ORDERS).shape == (0, len(ORDERS))
     assert threshold_rdp(empty, 1.0, 1.0, ORDERS).shape == (0, len(ORDERS))
     assert vote_histogram(np.zeros((4, 0), dtype=int), 3).shape == (0, 3)
+    with pytest.raises(ValueError, match=r"at most 2\^53 teachers"):
+        confident_gnmax([[2**52 + 2, 2]], 1.0, 1.0, 1.0, seed=0)
     answers = confident_gnmax(empty, 1.0, 1.0, 1.0, seed=0)
     assert answers.labels.shape == answers.answered.shape == answers.asked.shape == (0,)
     cost = pate_epsilon(empty, 1.0, 1.0, 1.0, 1e-5, [])

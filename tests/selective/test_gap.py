@@ -52,6 +52,13 @@ def test_every_term_is_what_its_definition_says(case):
     assert found["total"] == pytest.approx(float(bound(y) - area(y, s)), abs=1e-12)
 
 
+def test_standard_error_of_the_finite_sample_by_hand():
+    """Sums of 1 / i from each rank on, less those from the sum of q on: 1, 0 and -1/2."""
+    q = np.array([0.9, 0.6, 0.3])
+    found = gap_decomposition([1, 1, 0], q, q)["finite_sample_error"]
+    assert found == pytest.approx(math.sqrt(0.9 * 0.1 + 0.3 * 0.7 / 4) / 3, rel=1e-12)
+
+
 @settings(deadline=None)
 @given(st.integers(2, 30), st.integers(0, 2**32 - 1))
 def test_no_monotone_recalibration_wins_more_than_isotonic_regression(n, seed):

@@ -25,6 +25,7 @@ def test_probabilities_by_hand():
     assert labelling_probabilities(REFERENCE[7:9], 0.1, REFERENCE, floor=0.3) == pytest.approx(
         p[7:9]
     )
+    assert labelling_probabilities(REFERENCE[7:8], 0.1, REFERENCE, floor=0.3) == p[7]  # one row
     assert labelling_probabilities([0.5, 0.9], 0.9, REFERENCE, floor=0.1).max() == 1.0
     # Without any doubt in the reference all rows are alike.
     assert labelling_probabilities([0.5, 1.0], 0.2, [0.0, 1.0]).tolist() == [0.2, 0.2]
@@ -69,6 +70,11 @@ def test_the_interval_is_that_of_bounded_observations():
     x = correctness(f, chosen, right, p)
     value, (low, high) = active_accuracy(f, chosen, right, p, least_probability=0.15, alpha=0.2)
     assert value == pytest.approx(x.mean())
+    plain, same = (
+        active_accuracy(f, chosen, right, p, least_probability=0.15, **alpha)
+        for alpha in ({}, {"alpha": 0.05})
+    )
+    assert plain == same
     z, width = (x - 1 + 1 / 0.15) / (2 / 0.15 - 1), 2 / 0.15 - 1
     least = (1 - test_upper_bound(1 - z, 0.1)) * width + 1 - 1 / 0.15
     assert low == pytest.approx(max(0, least), abs=1e-6)
@@ -97,7 +103,7 @@ def test_each_end_of_the_interval_holds_in_any_order(n, accuracy, rate, alpha):
 @pytest.mark.slow
 def test_levels_hold():
     """Few labels, accuracies near 1, estimates that are all equal or all wrong."""
-    repetitions = 200
+    repetitions = 100
     table = active_errors(60, 0.2, repetitions=repetitions, rng=np.random.default_rng(30))
     most = stats.binom.isf(1e-4, repetitions, 0.05) / repetitions
     for name in ("interval", "alarm", "SUITABLE", "UNSUITABLE"):

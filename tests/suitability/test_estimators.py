@@ -118,6 +118,12 @@ def test_without_calibration_the_margin_of_the_svm_is_log_odds():
     np.testing.assert_allclose(found, expit(SVC().fit(z, y).decision_function(z)))
 
 
+@pytest.mark.parametrize(("name", "layers"), [("one-layer", (100,)), ("two-layer", (100, 100))])
+def test_networks_have_as_many_layers_as_they_are_called_after(name, layers):
+    network = make_estimator(name, "none", seed=0).model[-1]
+    assert network.hidden_layer_sizes == layers
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimators_are_reproducible_and_fit_into_the_filter(name):

@@ -90,6 +90,14 @@ def test_signals_without_variation_come_last():
     pd.testing.assert_frame_equal(found[:-2], without)
 
 
+def test_three_rows_are_enough():
+    """By hand: 2 and 3 against 1 differ by 1.5, the mean square within is 1/2."""
+    row = anova_table(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), [False, True, True]).iloc[0]
+    assert row["f"] == pytest.approx(1.5**2 * 2 / 3 / 0.5)
+    with pytest.raises(ValueError, match="at least 3 rows"):
+        anova_table(pd.DataFrame({"a": [1.0, 2.0]}), [False, True])
+
+
 @pytest.mark.parametrize(
     "x", [np.repeat([0.0, 1.0], 10), np.repeat([0.0, 1e-100], 10), np.repeat([1e9, 1e9 + 1], 10)]
 )

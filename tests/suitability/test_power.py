@@ -122,6 +122,14 @@ def test_the_size_is_the_smallest(seed, fixed):
     assert first == 0 or power[first - 1] < target <= power[first]
 
 
+def test_the_size_is_the_smallest_beyond_a_thousand_too():
+    found = required_sample_size(0.3, 0.3, margin=0.02)
+    n = np.array([found.n_user - 1, found.n_user])
+    power = non_inferiority_power(n, n, 0.0, 0.3, 0.3, 0.02, 0.05)
+    assert n[0] > 2000
+    assert power[0] < 0.8 <= power[1]
+
+
 def test_power_that_falls_with_more_user_data():
     """Two test samples have one degree of freedom, which more user samples do not raise."""
     n = np.arange(2, 5000)

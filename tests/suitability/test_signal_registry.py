@@ -117,3 +117,6 @@ def test_what_signals_must_be_given_and_give_back():
         register_signal("bad", replace=True)(lambda z, values=values: values)
         with pytest.raises(ValueError, match="bad must"):
             signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])
+    register_signal("bad", replace=True)(lambda z: [1.0, np.nan])
+    with pytest.raises(ValueError, match="got nan in row 1"):
+        signals([[1.0, 0.0], [0.0, 1.0]], extra=["bad"])

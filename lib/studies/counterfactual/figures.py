@@ -415,7 +415,7 @@ def plot_sequence(
         ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="")
     ax.axhline(truth, color="black", lw=1.2)
     ax.axhline(0, color="0.6", lw=1)
-    _as_points_arrive(ax, sequence.n)
+    as_points_arrive(ax, sequence.n)
     ax.set_ylabel("score of A minus B's")
     wider = (sequence.upper[-1] - sequence.lower[-1]) / (fixed[1][-1] - fixed[0][-1])
     said = f"After {sequence.n[-1]:,} points, what is valid at all times\n"
@@ -424,56 +424,8 @@ def plot_sequence(
     return figure
 
 
-def plot_stream(watched: pd.DataFrame) -> Figure:
-    """Two services as points arrive: the exact sequence, one-time intervals, truth and answers."""
-    times = np.unique(np.geomspace(1, len(watched), _POINTS).astype(int)) - 1
-    rows = watched.iloc[times]
-    fixed = rows["fixed time"], 2 * rows["centre"] - rows["fixed time"]
-    figure, ax = new_figure(height=3.0)
-    ends = rows[["lower", "upper"]].clip(-1, 1)
-    ax.fill_between(rows["n"], ends["lower"], ends["upper"], color=COLOURS[0], alpha=0.2, lw=0)
-    for end in fixed:
-        ax.plot(rows["n"], end, "--", color=COLOURS[1], lw=1, marker="")
-    word = {"textcoords": "offset points", "fontsize": 9}
-    for column, colour, name, up in (
-        ("answered", COLOURS[2], "by what they answered", -14),
-        ("truth", "black", "had both always answered", 22),
-    ):
-        ax.plot(rows["n"], rows[column], color=colour, lw=1.4, marker="")
-        last = rows["n"].iloc[-1], rows[column].iloc[-1]
-        ax.annotate(name, last, (-2, up), color=colour, ha="right", **word)
-    ax.axhline(0, color="0.6", lw=1)
-    for n in _apart(watched)["n"][:1]:
-        ax.axvline(n, 0.35, 0.65, color="0.2", lw=1.4, ls=":")
-    _as_points_arrive(ax, rows["n"])
-    reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
-    ax.set_ylim(-reach, reach)
-    ax.set_ylabel("score of A minus B's")
-    words = {"valid at every time": COLOURS[0], "- - at one time only": COLOURS[1]}
-    head(ax, when_to_stop(watched), words)
-    return figure
-
-
-def when_to_stop(watched: pd.DataFrame) -> str:
-    """When a band first excludes zero, for whom, and what the answers' scores say, in words."""
-    apart = _apart(watched)
-    if not len(apart):
-        return "It is not safe to stop: the band never excludes zero"
-    first, ahead = apart.iloc[0], "A" if apart["lower"].iloc[0] > 0 else "B"
-    lead = watched["answered"].iloc[-1] * (1 if ahead == "A" else -1)
-    answers = "better" if lead > 0 else "worse" if lead < 0 else "no better"
-    but = "and" if lead > 0 else "but"
-    return (
-        f"{ahead} is better: safe to say after {first['n']:,.0f} points,\n"
-        f"{but} what it answered scores {answers}"
-    )
-
-
-def _apart(watched: pd.DataFrame) -> pd.DataFrame:
-    return watched[(watched["lower"] > 0) | (watched["upper"] < 0)]
-
-
-def _as_points_arrive(ax: Axes, n: pd.Series | np.ndarray) -> None:
+def as_points_arrive(ax: Axes, n: pd.Series | np.ndarray) -> None:
+    """Count points on a logarithmic axis."""
     ax.set_xscale("log")
     ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if min(n) <= t <= max(n)]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])

@@ -1,24 +1,19 @@
 """Figures of the chapters on suitability."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
+from lib.plot import COLOURS, MARKERS, new_figure, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
 from lib.studies.suitability.opening import TITLES
 from lib.studies.suitability.peers import PEERS
 
-_STYLES = ("-", "--", ":", "-.")
 _ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
-_POINTS = 600  # of a signal's row: more hide one another
-_HEIGHT = 0.4  # of a row's band, from its middle
 
 
 def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
@@ -59,62 +54,6 @@ def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
     return f"{said}.\nBeyond {-100 * far['high'].max():.3g} points: {percent(share)}"
 
 
-def plot_per_fold(per_fold: pd.DataFrame, margin: float = 0.0) -> Figure:
-    """Draw each user fold as a point: its accuracy difference and its SUITABLE decisions."""
-    figure, ax = new_figure()
-    _scatter(ax, per_fold, "difference", "share")
-    ax.axvline(-100 * margin, color="0.4", linewidth=1)
-    _explain(ax, "user minus test accuracy, mean (points)", _SUITABLE)
-    return figure
-
-
-def plot_shares(steps: Mapping[str, pd.DataFrame]) -> Figure:
-    """Draw the fraction of SUITABLE decisions for several margins or significance levels."""
-    shown = {label: _within(table, 0.1) for label, table in steps.items()}
-    lines = {n: (50 * (t["low"] + t["high"]), 100 * t["share"]) for n, t in shown.items()}
-    return plot_lines(lines, _ACCURACY, _SUITABLE)
-
-
-def plot_estimated_and_true(points: pd.DataFrame) -> Figure:
-    """Draw estimated against true accuracy, with target labels or without: Figure 5."""
-    figure, ax = new_figure(height=3.6)
-    both = points[["accuracy", "estimated"]].to_numpy()
-    _diagonal(ax, 100 * np.array([both.min() - 0.01, both.max() + 0.01]), "no error", linestyle="-")
-    for column, label, fill in (
-        ("estimated", "calibrated on the source", COLOURS[0]),
-        ("calibrated", "on the target's labels too", "none"),
-    ):
-        x, y = 100 * points["accuracy"], 100 * points[column]
-        ax.plot(x, y, linestyle="", markerfacecolor=fill, label=label)
-    _explain(ax, "true accuracy of the user fold (%)", "estimated accuracy (%)", "lower right")
-    return figure
-
-
-def plot_estimation_error(results: pd.DataFrame) -> Figure:
-    """Draw how accuracy estimation errors are distributed on test and user data: Figure 6."""
-    figure, ax = new_figure()
-    errors = [
-        100 * (results[f"estimated_{which}_accuracy"] - results[f"{which}_accuracy"])
-        for which in ("test", "user")
-    ]
-    low, high = (f(f(e) for e in errors) for f in (min, max))
-    bins = np.arange(np.floor(low), np.ceil(high) + 1e-9)
-    for error, which, colour, line in zip(errors, ("test", "user"), COLOURS, _STYLES, strict=False):
-        ax.hist(
-            error,
-            bins,
-            weights=np.full(len(error), 100 / len(error)),
-            histtype="step",
-            linewidth=1.8,
-            linestyle=line,
-            color=colour,
-            label=f"{which} data",
-        )
-    ax.axvline(0, color="0.4", linewidth=1)
-    _explain(ax, "estimated minus true accuracy (points)", "experiments (%)", "upper right")
-    return figure
-
-
 def plot_error_against_drop(results: pd.DataFrame, trend: Sequence[float]) -> Figure:
     """Draw the error on user data against the drop in accuracy, a point per user fold: Figure 7.
 
@@ -150,45 +89,6 @@ def missed_in_words(slope: float) -> str:
         return "Where accuracy drops further,\nthe estimate is no further off"
     missed = f"{slope:.2f} points" if slope < 1 else "all of it"
     return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
-
-
-def plot_lines(
-    lines: Mapping[str, tuple[Iterable[float], Iterable[float]]],
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
-) -> Figure:
-    """Draw labeled curves, such as power against sample size."""
-    figure, ax = new_figure()
-    for number, (label, (x, y)) in enumerate(lines.items()):
-        ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=label)
-    if log_x:
-        ax.set_xscale("log")
-    _explain(ax, x_label, y_label, "best")
-    return figure
-
-
-def plot_cheats(
-    draws: pd.DataFrame, cheaters: Mapping[str, Sequence[str]], margin: float
-) -> Figure:
-    """Draw SUITABLE decisions against the true drop, a plot for each who cheats, a line a cheat.
-
-    Points are sixths of the user folds and models, in the order of their drop.
-    """
-    figure, axes = panels(len(cheaters), 2.7)
-    keys = ["cheat", "seed", "user_fold"]
-    folds = draws.groupby(keys, sort=False)[["drop", "suitable"]].mean().reset_index()
-    for ax, (title, cheats) in zip(axes, cheaters.items(), strict=True):
-        for number, cheat in enumerate(["honest", *cheats]):
-            rows = folds[folds["cheat"] == cheat].sort_values("drop", kind="stable")
-            means = rows.groupby(np.arange(len(rows)) * 6 // len(rows))[["drop", "suitable"]].mean()
-            x, y = 100 * means["drop"], 100 * means["suitable"]
-            ax.plot(x, y, linestyle=_STYLES[number % len(_STYLES)], markersize=4, label=cheat)
-        ax.axvline(100 * margin, color="0.4", linewidth=1)
-        ax.set_ylabel("SUITABLE (%)")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1), ncols=2, title=title)
-    ax.set_xlabel("drop in accuracy (points)")
-    return figure
 
 
 #: What readers call the methods that are compared, and which labels of test data they use.
@@ -278,82 +178,5 @@ def draw_methods(run: Run) -> Drawn:
     )
 
 
-def plot_boundaries(critical: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw the critical values of sequential designs, look by look."""
-    lines = {name: (range(1, len(z) + 1), z) for name, z in critical.items()}
-    figure = plot_lines(lines, "look", "critical z")
-    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
-    return figure
-
-
-def plot_shap(values: pd.DataFrame, signals: pd.DataFrame, *, rng: np.random.Generator) -> Figure:
-    """Draw SHAP values: a row per signal, a point per sample, colored by the signal: Figure 8.
-
-    Signals are in the order of their mean absolute value. A (+) beside a name says that larger
-    values of the signal speak for a correct prediction, a (-) against. At most 600 samples are
-    drawn, those outside the middle 99% of all SHAP values at its ends.
-    """
-    order = values.abs().mean().sort_values(kind="stable").index
-    chosen = rng.permutation(len(values))[:_POINTS]
-    low, high = np.quantile(values.to_numpy()[chosen], [0.005, 0.995])
-    figure, ax = new_figure(height=0.8 + 0.36 * len(order))
-    labels = []
-    for row, name in enumerate(order):
-        x = values[name].to_numpy()[chosen]
-        z = signals[name].to_numpy(dtype=float)
-        first, last = np.quantile(z, [0.05, 0.95])
-        z = z[chosen]
-        colour = np.clip((z - first) / (last - first), 0, 1) if last > first else 0.5 + 0 * z
-        direction = np.sign(((x - x.mean()) * (z - z.mean())).sum())
-        labels.append(name + {1: " (+)", -1: " (−)"}.get(direction, ""))
-        x = np.clip(x, low, high)
-        points = ax.scatter(
-            x,
-            row + _HEIGHT * _density(x, low, high) * rng.uniform(-1, 1, len(x)),
-            c=colour,
-            cmap="viridis",
-            vmin=0,
-            vmax=1,
-            s=5,
-            linewidths=0,
-            rasterized=True,  # thousands of points would make a file of megabytes
-        )
-    ax.axvline(0, color="0.4", linewidth=1, zorder=0)
-    ax.grid(visible=False, axis="y")
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(-0.6, len(labels) - 0.4)
-    ax.set_xlabel("SHAP value (log-odds)")
-    bar = figure.colorbar(points, ax=ax, location="top", aspect=30, pad=0.02)
-    bar.set_ticks([0, 1], labels=["low", "high"])
-    bar.set_label("value of the signal")
-    bar.outline.set_visible(False)
-    return figure
-
-
 def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
     return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]
-
-
-def _scatter(ax: Axes, table: pd.DataFrame, x: str, y: str) -> None:
-    """A point per row, in percent, each model's in its own color."""
-    for seed, group in table.groupby("seed"):
-        ax.plot(100 * group[x], 100 * group[y], linestyle="", alpha=0.75, label=f"model {seed}")
-
-
-def _diagonal(ax: Axes, ends: npt.NDArray[np.float64], label: str, **options: str) -> None:
-    ax.plot(ends, ends, color="0.4", linewidth=1, marker="", label=label, **options)
-
-
-def _explain(ax: Axes, x_label: str, y_label: str, legend: str = "upper left") -> None:
-    ax.set_xlabel(x_label)
-    ax.set_ylabel(y_label)
-    ax.legend(loc=legend)
-
-
-def _density(x: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.float64]:
-    """How crowded it is at each point, at most 1."""
-    if high <= low:
-        return np.ones(len(x))
-    count, edges = np.histogram(x, bins=60, range=(low, high))
-    where = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, 59)
-    return (count / count.max())[where]
