@@ -1,7 +1,5 @@
 """Figures of the chapters on suitability."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -52,43 +50,6 @@ def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
         return said
     share = far["suitable"].sum() / far["experiments"].sum()
     return f"{said}.\nBeyond {-100 * far['high'].max():.3g} points: {percent(share)}"
-
-
-def plot_error_against_drop(results: pd.DataFrame, trend: Sequence[float]) -> Figure:
-    """Draw the error on user data against the drop in accuracy, a point per user fold: Figure 7.
-
-    The trend is a line's slope, which the title says, and intercept.
-    """
-    means = results.assign(
-        drop=results["test_accuracy"] - results["user_accuracy"],
-        error=results["estimated_user_accuracy"] - results["user_accuracy"],
-    )
-    means = 100 * means.groupby(["seed", "user_fold"])[["drop", "error"]].mean()
-    figure, ax = new_figure()
-    ax.plot(means["drop"], means["error"], linestyle="", marker="o", markersize=5, alpha=0.6)
-    first, last = min(means["drop"].min(), 0.0), max(means["drop"].max(), 0.0)
-    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
-    for (slope, start), word, colour, up in (
-        ((1, 0), "drop not seen at all", "0.4", (-14, -3)),
-        ((0, 0), "drop seen in full", "0.4", (0, -11)),
-        ((trend[0], 100 * trend[1]), "trend", COLOURS[1], (0, -18)),
-    ):
-        ends = np.array([first, last])
-        ax.plot(ends, start + slope * ends, color=colour, linewidth=1.2, marker="")
-        ax.annotate(word, (last, start + slope * last), up, color=colour, **beside)
-    head(ax, missed_in_words(trend[0]))
-    ax.set_xlabel("drop in accuracy (points)")
-    ax.set_ylabel("estimated minus true\naccuracy (points)")
-    return figure
-
-
-def missed_in_words(slope: float) -> str:
-    """How much of each point of a drop in accuracy an estimate misses."""
-    slope = round(slope, 2)
-    if slope <= 0:
-        return "Where accuracy drops further,\nthe estimate is no further off"
-    missed = f"{slope:.2f} points" if slope < 1 else "all of it"
-    return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
 
 
 #: What readers call the methods that are compared, and which labels of test data they use.

@@ -103,6 +103,42 @@ def draw_shuffles(run: Run) -> Drawn:
     )
 
 
+def missed_in_words(slope: float) -> str:
+    """How much of each point of a drop in accuracy an estimate misses."""
+    slope = round(slope, 2)
+    if slope <= 0:
+        return "Where accuracy drops further,\nthe estimate is no further off"
+    missed = f"{slope:.2f} points" if slope < 1 else "all of it"
+    return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
+
+
+@draws("suitability_guarantee", "error-drop")
+def draw_error_against_drop(run: Run) -> Drawn:
+    """Draw the error on user data against the drop in accuracy, a point a user fold: Figure 7."""
+    table, slope = 100 * run.tables["drops"][["drop", "error"]], run.values["delta_slope"]
+    start = 100 * run.values["delta_user_mean"] - slope * table["drop"].mean()
+    figure, ax = new_figure()
+    ax.plot(table["drop"], table["error"], linestyle="", marker="o", markersize=5, alpha=0.6)
+    ends = np.array([min(table["drop"].min(), 0.0), max(table["drop"].max(), 0.0)])
+    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
+    for a, b, word, color, up in (
+        (1, 0, "drop not seen at all", "0.4", (-14, -3)),
+        (0, 0, "drop seen in full", "0.4", (0, -11)),
+        (slope, start, "trend", COLOURS[1], (0, -18)),
+    ):
+        ax.plot(ends, b + a * ends, color=color, linewidth=1.2, marker="")
+        ax.annotate(word, (ends[1], b + a * ends[1]), up, color=color, **beside)
+    head(ax, missed_in_words(slope))
+    ax.set_xlabel("drop in accuracy (points)")
+    ax.set_ylabel("estimated minus true\naccuracy (points)")
+    return Drawn(
+        figure,
+        "Scatter plot: the estimate's error rises with the drop in accuracy, along a trend between "
+        "two lines, drop seen in full and not at all.",
+        "Out of distribution: each point is a user fold under one model.",
+    )
+
+
 #: What readers call the ways to adjust a margin by labels, in the simulation's order.
 _ADJUSTED = {
     "unadjusted": "no adjustment",
