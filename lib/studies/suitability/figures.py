@@ -2,39 +2,13 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib.plot import COLOURS, MARKERS, new_figure, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, head_rows, percent
+from lib.studies.headed import head_rows, percent
 from lib.studies.suitability.opening import TITLES
 from lib.studies.suitability.peers import PEERS
-
-_ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
-
-
-def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
-    """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
-    shown = _within(steps, 0.15)
-    figure, ax = new_figure()
-    unsuitable, suitable = shown["high"] <= -margin + 1e-9, shown["low"] >= -margin - 1e-9
-    ax.bar(
-        100 * shown["low"],
-        100 * shown["share"],
-        width=90 * (shown["high"] - shown["low"]),
-        align="edge",
-        color=np.select([unsuitable, suitable], [COLOURS[1], COLOURS[0]], "0.5"),
-    )
-    step = -100 * margin
-    ax.plot([-15, step, step, 15], [0, 0, 100, 100], color="0.4", marker="", linestyle="--")
-    if len(shown):
-        ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
-    words = {"SUITABLE, wrongly": COLOURS[1], "rightly": COLOURS[0], "- - with all labels": "0.4"}
-    head(ax, share_headline(steps, margin), words)
-    ax.set_xlabel(_ACCURACY)
-    ax.set_ylabel(_SUITABLE)
-    return figure
 
 
 def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
@@ -137,7 +111,3 @@ def draw_methods(run: Run) -> Drawn:
         "average confidence does). Blue: the paper's filter. Orange: filters that use the test "
         f"data's labels{over * (many > 1)}.",
     )
-
-
-def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
-    return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]

@@ -6,6 +6,7 @@ import pandas as pd
 from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent, words_above
+from lib.studies.suitability.figures import share_headline
 from lib.studies.suitability.opening import TITLES
 from lib.suitability.tipping import FMOW_ERRORS
 
@@ -16,6 +17,38 @@ _BESIDE = {"textcoords": "offset points", "va": "center", "fontsize": 9}
 def _shifted(table: pd.DataFrame) -> pd.DataFrame:
     """Rows out of distribution of the main data set, which comes first."""
     return table[(table["dataset"] == table["dataset"].iloc[0]) & (table["kind"] == "OOD")]
+
+
+@draws("suitability", "share-suitable")
+def draw_share_suitable(run: Run) -> Drawn:
+    """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
+    steps, margin = run.tables["steps"], run.parameters["margin"]
+    shown = steps[(steps["low"] >= -0.15 - 1e-9) & (steps["high"] <= 0.15 + 1e-9)]
+    figure, ax = new_figure()
+    unsuitable, suitable = shown["high"] <= -margin + 1e-9, shown["low"] >= -margin - 1e-9
+    ax.bar(
+        100 * shown["low"],
+        100 * shown["share"],
+        width=90 * (shown["high"] - shown["low"]),
+        align="edge",
+        color=np.select([unsuitable, suitable], [COLOURS[1], COLOURS[0]], "0.5"),
+    )
+    step = -100 * margin
+    ax.plot([-15, step, step, 15], [0, 0, 100, 100], color="0.4", marker="", linestyle="--")
+    if len(shown):
+        ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
+    words = {"SUITABLE, wrongly": COLOURS[1], "rightly": COLOURS[0], "- - with all labels": "0.4"}
+    head(ax, share_headline(steps, margin), words)
+    ax.set_xlabel("user minus test accuracy (points)")
+    ax.set_ylabel("SUITABLE decisions (%)")
+    return Drawn(
+        figure,
+        "Bar chart: the fraction of SUITABLE decisions by accuracy difference, in one-percent "
+        "buckets: wrong ones in orange at the left of a dashed step, right ones in blue at its "
+        "right.",
+        f"Out of distribution: {steps['experiments'].sum():,} experiments in buckets of one point. "
+        "The dashed line is a filter that has all labels.",
+    )
 
 
 def margins_headline(table: pd.DataFrame) -> str:
