@@ -136,7 +136,7 @@ chapter.table(
     "stream",
     f"{stream_data}: A less B at some of the points, in order of arrival",
     {"n": ",d"}
-    | dict.fromkeys(["lower", "upper", "centre", "fixed time", "truth", "answered"], "+.3f"),
+    | dict.fromkeys(["lower", "upper", "center", "fixed time", "truth", "answered"], "+.3f"),
     aside=True,
 )
 chapter.drawn(refusal_figures.draw_stream)

@@ -16,10 +16,11 @@ _PROMISED = 5  # percent of the streams that intervals may miss
 
 def stream_table(watched: pd.DataFrame) -> pd.DataFrame:
     """Some of the points at which two services were watched, and where the band leaves zero."""
-    columns = ["n", "lower", "upper", "centre", "fixed time", "truth", "answered"]
+    columns = ["n", "lower", "upper", "center", "fixed time", "truth", "answered"]
     some = np.unique(np.geomspace(1, len(watched), _POINTS).astype(int)) - 1
     first = np.flatnonzero(_apart(watched))[:1]
-    return watched[columns].iloc[np.union1d(some, first)]
+    shown = watched.rename(columns={"centre": "center"})
+    return shown[columns].iloc[np.union1d(some, first)]
 
 
 def when_to_stop(watched: pd.DataFrame) -> str:
@@ -45,7 +46,7 @@ def _apart(watched: pd.DataFrame) -> pd.Series:
 def draw_stream(run: Run) -> Drawn:
     """Draw two services as points arrive: the band, one-time intervals, truth and answers."""
     rows = run.tables["stream"]
-    fixed = rows["fixed time"], 2 * rows["centre"] - rows["fixed time"]
+    fixed = rows["fixed time"], 2 * rows["center"] - rows["fixed time"]
     figure, ax = new_figure(height=3.0)
     ends = rows[["lower", "upper"]].clip(-1, 1)
     ax.fill_between(rows["n"], ends["lower"], ends["upper"], color=COLOURS[0], alpha=0.2, lw=0)
