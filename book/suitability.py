@@ -75,7 +75,7 @@ import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
-from lib.studies.suitability import experiment, figures, from_records, remarks
+from lib.studies.suitability import experiment, from_records, remarks
 from lib.studies.suitability.authors import PRINTED, authors_signals, authors_table
 from lib.studies.suitability.calibration import margins_table
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table, share_suitable
@@ -456,19 +456,14 @@ ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
 steps = share_suitable(ood, alpha)
 
 # %%
-chapter.figure(
-    figures.plot_share_suitable(steps, margin),
-    "share-suitable",
-    alt=(
-        f"Bar chart for {title}, OOD: the fraction of SUITABLE decisions by accuracy difference, "
-        "in one-percent buckets: wrong ones in orange at the left of a dashed step, right ones in "
-        "blue at its right."
-    ),
-    caption=(
-        f"{title}, out of distribution: {len(ood):,} experiments in buckets of one point. The "
-        "dashed line is a filter that has all labels."
-    ),
+chapter.table(
+    steps,
+    "steps",
+    f"{title} OOD: SUITABLE decisions by user minus test accuracy, in buckets",
+    {"low": "+.2f", "high": "+.2f", "experiments": ",", "suitable": ",", "share": ".3f"},
+    aside=True,
 )
+chapter.drawn(from_records.draw_share_suitable)
 
 # %%
 all_ood = everything[(everything["dataset"] == main) & (everything["kind"] == "OOD")]

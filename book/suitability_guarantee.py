@@ -87,7 +87,7 @@ from lib.book import evidence
 from lib.report.suitability import printable
 from lib.report.suitability_numbers import FEW_ERRORS
 from lib.runs import stored_table
-from lib.studies.suitability import figures, from_records, remarks, stress_tests
+from lib.studies.suitability import from_records, remarks, stress_tests
 from lib.studies.suitability.calibration import (
     error_table,
     estimated_and_true,
@@ -172,14 +172,14 @@ drop = ood["test_accuracy"] - ood["user_accuracy"]
 trend = np.polyfit(drop, delta_user, 1)
 
 # %%
-chapter.figure(
-    figures.plot_error_against_drop(ood, trend),
-    "error-drop",
-    alt=(
-        "Scatter plot: the estimate's error rises with the drop in accuracy, along a trend between "
-        "two lines, drop seen in full and not at all."
-    ),
-    caption=f"{title} OOD: each point is a user fold under one model.",
+folds = ood.assign(drop=drop, error=delta_user).groupby(["seed", "user_fold"], sort=False)
+chapter.table(
+    folds[["drop", "error"]].mean().reset_index(),
+    "drops",
+    f"{title} OOD: drop in accuracy of each user fold, and the error of its estimate, means over "
+    "pairs of source folds",
+    {"drop": "+.4f", "error": "+.4f"},
+    aside=True,
 )
 
 # %%
@@ -202,6 +202,7 @@ chapter.values(
     delta_slope=trend[0],
     correlation=float(np.corrcoef(points["accuracy"], points["estimated"])[0, 1]),
 )
+chapter.drawn(from_records.draw_error_against_drop)
 
 # %%
 models = ood["seed"]

@@ -1,42 +1,14 @@
 """Figures of the chapters on suitability."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib.plot import COLOURS, MARKERS, new_figure, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, head_rows, percent
+from lib.studies.headed import head_rows, percent
 from lib.studies.suitability.opening import TITLES
 from lib.studies.suitability.peers import PEERS
-
-_ACCURACY, _SUITABLE = "user minus test accuracy (points)", "SUITABLE decisions (%)"
-
-
-def plot_share_suitable(steps: pd.DataFrame, margin: float = 0.0) -> Figure:
-    """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
-    shown = _within(steps, 0.15)
-    figure, ax = new_figure()
-    unsuitable, suitable = shown["high"] <= -margin + 1e-9, shown["low"] >= -margin - 1e-9
-    ax.bar(
-        100 * shown["low"],
-        100 * shown["share"],
-        width=90 * (shown["high"] - shown["low"]),
-        align="edge",
-        color=np.select([unsuitable, suitable], [COLOURS[1], COLOURS[0]], "0.5"),
-    )
-    step = -100 * margin
-    ax.plot([-15, step, step, 15], [0, 0, 100, 100], color="0.4", marker="", linestyle="--")
-    if len(shown):
-        ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
-    words = {"SUITABLE, wrongly": COLOURS[1], "rightly": COLOURS[0], "- - with all labels": "0.4"}
-    head(ax, share_headline(steps, margin), words)
-    ax.set_xlabel(_ACCURACY)
-    ax.set_ylabel(_SUITABLE)
-    return figure
 
 
 def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
@@ -52,43 +24,6 @@ def share_headline(steps: pd.DataFrame, margin: float = 0.0) -> str:
         return said
     share = far["suitable"].sum() / far["experiments"].sum()
     return f"{said}.\nBeyond {-100 * far['high'].max():.3g} points: {percent(share)}"
-
-
-def plot_error_against_drop(results: pd.DataFrame, trend: Sequence[float]) -> Figure:
-    """Draw the error on user data against the drop in accuracy, a point per user fold: Figure 7.
-
-    The trend is a line's slope, which the title says, and intercept.
-    """
-    means = results.assign(
-        drop=results["test_accuracy"] - results["user_accuracy"],
-        error=results["estimated_user_accuracy"] - results["user_accuracy"],
-    )
-    means = 100 * means.groupby(["seed", "user_fold"])[["drop", "error"]].mean()
-    figure, ax = new_figure()
-    ax.plot(means["drop"], means["error"], linestyle="", marker="o", markersize=5, alpha=0.6)
-    first, last = min(means["drop"].min(), 0.0), max(means["drop"].max(), 0.0)
-    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
-    for (slope, start), word, colour, up in (
-        ((1, 0), "drop not seen at all", "0.4", (-14, -3)),
-        ((0, 0), "drop seen in full", "0.4", (0, -11)),
-        ((trend[0], 100 * trend[1]), "trend", COLOURS[1], (0, -18)),
-    ):
-        ends = np.array([first, last])
-        ax.plot(ends, start + slope * ends, color=colour, linewidth=1.2, marker="")
-        ax.annotate(word, (last, start + slope * last), up, color=colour, **beside)
-    head(ax, missed_in_words(trend[0]))
-    ax.set_xlabel("drop in accuracy (points)")
-    ax.set_ylabel("estimated minus true\naccuracy (points)")
-    return figure
-
-
-def missed_in_words(slope: float) -> str:
-    """How much of each point of a drop in accuracy an estimate misses."""
-    slope = round(slope, 2)
-    if slope <= 0:
-        return "Where accuracy drops further,\nthe estimate is no further off"
-    missed = f"{slope:.2f} points" if slope < 1 else "all of it"
-    return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
 
 
 #: What readers call the methods that are compared, and which labels of test data they use.
@@ -176,7 +111,3 @@ def draw_methods(run: Run) -> Drawn:
         "average confidence does). Blue: the paper's filter. Orange: filters that use the test "
         f"data's labels{over * (many > 1)}.",
     )
-
-
-def _within(steps: pd.DataFrame, reach: float) -> pd.DataFrame:
-    return steps[(steps["low"] >= -reach - 1e-9) & (steps["high"] <= reach + 1e-9)]

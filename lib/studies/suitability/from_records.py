@@ -6,6 +6,7 @@ import pandas as pd
 from lib.plot import COLOURS, MARKERS, new_figure, panels, side_by_side
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent, words_above
+from lib.studies.suitability.figures import share_headline
 from lib.studies.suitability.opening import TITLES
 from lib.suitability.tipping import FMOW_ERRORS
 
@@ -16,6 +17,38 @@ _BESIDE = {"textcoords": "offset points", "va": "center", "fontsize": 9}
 def _shifted(table: pd.DataFrame) -> pd.DataFrame:
     """Rows out of distribution of the main data set, which comes first."""
     return table[(table["dataset"] == table["dataset"].iloc[0]) & (table["kind"] == "OOD")]
+
+
+@draws("suitability", "share-suitable")
+def draw_share_suitable(run: Run) -> Drawn:
+    """Draw SUITABLE decisions by accuracy difference, with the ideal: the paper's Figure 4."""
+    steps, margin = run.tables["steps"], run.parameters["margin"]
+    shown = steps[(steps["low"] >= -0.15 - 1e-9) & (steps["high"] <= 0.15 + 1e-9)]
+    figure, ax = new_figure()
+    unsuitable, suitable = shown["high"] <= -margin + 1e-9, shown["low"] >= -margin - 1e-9
+    ax.bar(
+        100 * shown["low"],
+        100 * shown["share"],
+        width=90 * (shown["high"] - shown["low"]),
+        align="edge",
+        color=np.select([unsuitable, suitable], [COLOURS[1], COLOURS[0]], "0.5"),
+    )
+    step = -100 * margin
+    ax.plot([-15, step, step, 15], [0, 0, 100, 100], color="0.4", marker="", linestyle="--")
+    if len(shown):
+        ax.set_xlim(100 * shown["low"].min() - 0.5, 100 * shown["high"].max() + 0.5)
+    words = {"SUITABLE, wrongly": COLOURS[1], "rightly": COLOURS[0], "- - with all labels": "0.4"}
+    head(ax, share_headline(steps, margin), words)
+    ax.set_xlabel("user minus test accuracy (points)")
+    ax.set_ylabel("SUITABLE decisions (%)")
+    return Drawn(
+        figure,
+        "Bar chart: the fraction of SUITABLE decisions by accuracy difference, in one-percent "
+        "buckets: wrong ones in orange at the left of a dashed step, right ones in blue at its "
+        "right.",
+        f"Out of distribution: {steps['experiments'].sum():,} experiments in buckets of one point. "
+        "The dashed line is a filter that has all labels.",
+    )
 
 
 def margins_headline(table: pd.DataFrame) -> str:
@@ -100,6 +133,42 @@ def draw_shuffles(run: Run) -> Drawn:
         figure,
         f"Wrong SUITABLE decisions and right decisions of each shuffle. {headline}.",
         "Out of distribution, a mark a shuffle of the source data: means over models.",
+    )
+
+
+def missed_in_words(slope: float) -> str:
+    """How much of each point of a drop in accuracy an estimate misses."""
+    slope = round(slope, 2)
+    if slope <= 0:
+        return "Where accuracy drops further,\nthe estimate is no further off"
+    missed = f"{slope:.2f} points" if slope < 1 else "all of it"
+    return f"Of each point by which accuracy drops,\nthe estimate misses {missed}"
+
+
+@draws("suitability_guarantee", "error-drop")
+def draw_error_against_drop(run: Run) -> Drawn:
+    """Draw the error on user data against the drop in accuracy, a point a user fold: Figure 7."""
+    table, slope = 100 * run.tables["drops"][["drop", "error"]], run.values["delta_slope"]
+    start = 100 * run.values["delta_user_mean"] - slope * table["drop"].mean()
+    figure, ax = new_figure()
+    ax.plot(table["drop"], table["error"], linestyle="", marker="o", markersize=5, alpha=0.6)
+    ends = np.array([min(table["drop"].min(), 0.0), max(table["drop"].max(), 0.0)])
+    beside = {"textcoords": "offset points", "ha": "right", "fontsize": 9}
+    for a, b, word, color, up in (
+        (1, 0, "drop not seen at all", "0.4", (-14, -3)),
+        (0, 0, "drop seen in full", "0.4", (0, -11)),
+        (slope, start, "trend", COLOURS[1], (0, -18)),
+    ):
+        ax.plot(ends, b + a * ends, color=color, linewidth=1.2, marker="")
+        ax.annotate(word, (ends[1], b + a * ends[1]), up, color=color, **beside)
+    head(ax, missed_in_words(slope))
+    ax.set_xlabel("drop in accuracy (points)")
+    ax.set_ylabel("estimated minus true\naccuracy (points)")
+    return Drawn(
+        figure,
+        "Scatter plot: the estimate's error rises with the drop in accuracy, along a trend between "
+        "two lines, drop seen in full and not at all.",
+        "Out of distribution: each point is a user fold under one model.",
     )
 
 
