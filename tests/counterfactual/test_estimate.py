@@ -343,6 +343,7 @@ def test_repeats_by_hand(repeats):
     for k, end in enumerate(found.interval):
         assert abs(end - median) == pytest.approx(math.hypot(chosen.interval[k] - median, half))
     assert found.p_value < 1e-9  # by a bound: larger than the normal one
+    assert "influence" not in repr(found)  # one number for each point
     np.testing.assert_array_equal(found.influence, chosen.influence)
     assert found.influence.mean() == pytest.approx(found.value)
     assert len({e.value for e in singles}) == repeats
