@@ -61,7 +61,6 @@ GONE = {
     "normalized_score": {"scores"},
     "six_lenses": {"differences"},
     "suitability": {"per-fold"},
-    "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
     "suitability_peers": {"shap"},
 }
 
