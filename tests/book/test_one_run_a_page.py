@@ -60,7 +60,6 @@ GONE = {
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
     "normalized_score": {"scores"},
     "six_lenses": {"differences"},
-    "suitability": {"per-fold"},
     "suitability_peers": {"shap"},
 }
 
