@@ -60,8 +60,6 @@ GONE = {
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
     "normalized_score": {"scores"},
     "six_lenses": {"differences"},
-    "suitability": {"per-fold"},
-    "suitability_guarantee": {"estimated-true", "estimation-error", "sizes"},
     "suitability_peers": {"shap"},
 }
 
