@@ -6,6 +6,8 @@ everything that is wrong on it, by the kind of fault; `page_weights` needs no br
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -244,17 +246,10 @@ class Visit:
     measured: list[int] = field(default_factory=list)
 
 
-def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = "") -> Visit:
-    """Look at what is at an address: on a desktop in either theme, then as wide as a phone.
-
-    `page` is one that is open: as it goes from one address to another it starts no process anew,
-    and loads the theme and MathJax once. axe takes half of the time: pages that are made of the
-    same parts may go without. `measure` is evaluated before anything is opened, and its result
-    kept. The theme makes what has begun to scroll focusable 0.3 s after the window has changed,
-    on a busy machine later: faults of a width are those that stay for `patience` seconds. No other
-    host is reached: see `site_tools.LAUNCH`.
-    """
-    result, errors, outside = Visit(), [], []
+@contextmanager
+def _watched(page, result: Visit) -> Iterator[None]:
+    """Notes what a page asks for, and what it got wrong, until the block ends."""
+    errors, outside = [], []
 
     def answered(response):
         result.seen.append(response.url)
@@ -272,13 +267,40 @@ def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = 
         "response": answered,
         "request": asked,
     }
-    page.set_viewport_size({"width": DESKTOP, "height": 900})
     for event, listener in listeners.items():
         page.on(event, listener)
-    page.goto(url, wait_until="load")
-    page.evaluate(TYPESET)
-    if measure:
-        result.measured = page.evaluate(measure)
+    yield
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    if errors:
+        result.faults["errors"] = errors
+    if outside:
+        result.faults["other hosts asked"] = outside
+
+
+def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = "") -> Visit:
+    """Look at what is at an address: on a desktop in either theme, then as wide as a phone.
+
+    `page` is one that is open: as it goes from one address to another it starts no process anew,
+    and loads the theme and MathJax once. axe takes half of the time: pages that are made of the
+    same parts may go without. `measure` is evaluated before anything is opened, and its result
+    kept. The theme makes what has begun to scroll focusable 0.3 s after the window has changed,
+    on a busy machine later: faults of a width are those that stay for `patience` seconds. No other
+    host is reached: see `site_tools.LAUNCH`.
+    """
+    result = Visit()
+    page.set_viewport_size({"width": DESKTOP, "height": 900})
+    with _watched(page, result):
+        page.goto(url, wait_until="load")
+        page.evaluate(TYPESET)
+        if measure:
+            result.measured = page.evaluate(measure)
+        _look(page, result, axe, patience)
+        page.evaluate(FORGET)
+    return result
+
+
+def _look(page, result: Visit, axe: bool, patience: float) -> None:
     page.evaluate(PREPARE)
     structure = page.evaluate(STRUCTURE)
     result.formulas, result.figures = structure["formulas"], structure["figures"]
@@ -299,14 +321,6 @@ def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = 
             shape = page.evaluate(WIDTH)
         result.scrolling = shape["scrolling"]
         result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
-    page.evaluate(FORGET)
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
-    if errors:
-        result.faults["errors"] = errors
-    if outside:
-        result.faults["other hosts asked"] = outside
-    return result
 
 
 def _not_accessible(page) -> list[str]:
