@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from comparing import compare, sizes
 from privacy_estimates import AttackResults, compute_eps_lo, compute_eps_lo_hi
+from privacy_estimates.joint_density import Beta
 from scipy import special
 
 from lib.audit import (
@@ -48,10 +49,25 @@ def quietly(call):
     return run
 
 
-@pytest.mark.parametrize("n", sizes(4, 4, 12, 36))
-def test_interval(benchmark, n):
+def counts_of(n):
     fn, fp = round(0.35 * n), round(0.25 * n)
-    counts = AttackCounts(tp=n - fn, fp=fp, tn=n - fp, fn=fn)
+    return AttackCounts(tp=n - fn, fp=fp, tn=n - fp, fn=fn)
+
+
+def test_ends_of_an_interval_cut_off_what_the_peer_finds_beyond():
+    """Its probability of a smaller epsilon, of which it searches the root for each end."""
+    counts = counts_of(4)
+    found = [
+        quietly(lambda end=end: Beta(results_of(counts)).probability_private(end, DELTA, MASS))()
+        for end in epsilon_interval(counts, DELTA, LEVEL)
+    ]
+    np.testing.assert_allclose(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], rtol=0, atol=MASS)
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("n", [4, 12, 36])
+def test_interval(benchmark, n):
+    counts = counts_of(n)
     compare(
         benchmark,
         comparison="interval",

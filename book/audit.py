@@ -177,6 +177,7 @@ chapter.figure(
     "regions",
     alt="Nested lens-shaped regions around the falling diagonal of the unit square.",
     caption="Figure 2 of P3: privacy regions for delta = 0.05. They grow with epsilon.",
+    theory=True,
 )
 
 # %%
@@ -231,6 +232,7 @@ chapter.figure(
         "regions that enclose it (dash-dotted); solid: those of the Bayesian interval."
     ),
     aside="The posterior, the rectangle, and the regions that enclose it (Figure 3 of P3)",
+    theory=True,
 )
 
 # %%
@@ -276,6 +278,7 @@ chapter.figure(
         "Figure 1 of P3: posterior of epsilon from the authors' counts, and 90% intervals by "
         "the three methods; dotted: the accountant's epsilon = 10."
     ),
+    theory=True,
 )
 low, high = audit.epsilon_interval(first, 1e-5, 0.9)
 
@@ -305,14 +308,17 @@ interactive.show(chapter, interactive.epsilon_posterior(first, 1e-5, 0.9))
 # trials drawn from an attack with FNR = FPR = 0.35.
 
 # %%
-growing = studies.growing_counts(0.35, [4, 40, 400, 4000], seed=seed)
+growing = studies.growing_counts(0.35, [4, 40, 400, 4000], seed=0)
 chapter.figure(
     figures.plot_convergence(growing, 0.01, 0.95),
     "convergence",
     alt="Four unit squares with shaded bands on both sides of the diagonal, narrower each time.",
     caption="Figure 7 of P3: the joint posterior (gray) and the band of the 95% interval.",
     aside="How the band of the interval shrinks with more trials (Figure 7 of P3)",
+    theory=True,
 )
+
+# %%
 low, high = audit.epsilon_interval(growing[0], 0.01, 0.95)
 chapter.check("P3-F7-low", low)
 chapter.check("P3-F7-high", high)
@@ -353,7 +359,7 @@ grid = studies.width_grid([round(0.05 * k, 2) for k in range(1, 20)], 1000, delt
 chapter.figure(
     figures.plot_width_grid(grid),
     "width_grid",
-    alt="Three heat maps over FNR and FPR; all are darkest along the falling diagonal.",
+    alt="Three heat maps over both error rates; all are darkest along the falling diagonal.",
     caption="Figure 5 of P3: interval widths for 1000 trials over a grid of error rates.",
     aside="Widths over a grid of error rates (Figure 5 of P3)",
 )
@@ -421,20 +427,15 @@ rates = [(0.5, 0.5), (near, near), (0.4, 0.4), (0.3, 0.3), (0.2, 0.2), (0.1, 0.1
 rates += [(0.3, 0.4), (0.2, 0.3), (0.1, 0.4), (0.1, 0.2), (0.05, 0.5), (0.02, 0.6), (0.02, 0.3)]
 covered = stored_table(studies.coverage_table, rates, coverage_trials, delta, level)
 chapter.values(level=level)
-chapter.figure(
-    figures.plot_coverage(covered, level),
-    "coverage",
-    alt="Bayesian points at or below the dotted level, 0 at epsilon 0; the others mostly above it.",
-    caption="Actual coverage of one-sided lower bounds; dotted: the level.",
-)
-
-# %%
 chapter.table(
     covered,
     "coverage",
     f"Probability that the lower bound ({level:.0%}) is not above the truth",
     {"epsilon": ".3f", **dict.fromkeys(audit.METHODS, ".3f")},
 )
+
+# %%
+chapter.drawn(figures.draw_coverage)
 largest = covered[covered["trials"] == max(coverage_trials)]
 unequal = largest[largest["fpr"] != largest["fnr"]]
 equal = largest[(largest["fpr"] == largest["fnr"]) & (largest["fpr"] < near)]
@@ -505,19 +506,14 @@ selected = stored_table(
 )  # fmt: skip
 
 # %%
-chapter.figure(
-    figures.plot_selection(selected, level),
+chapter.table(
+    selected,
     "selection",
-    alt=(
-        "Two plots of dots, Bayesian and Clopper-Pearson: for four ways to choose a threshold and "
-        "each true epsilon, the percentage of audits whose bound is above the truth, beside a "
-        "dotted line at the error that is allowed."
-    ),
-    caption=(
-        f"Lower bounds at {level:.0%} for a mechanism of known epsilon (delta = 0.01, "
-        f"{selection_trials} trials, {selection_repetitions:,} audits)."
-    ),
+    f"Lower bounds ({level:.0%}) of a mechanism of known epsilon, and how often they exceed it",
+    {"epsilon": ".2f", "median": ".2f", "exceeds": ".3f"},
+    aside=True,
 )
+chapter.drawn(figures.draw_selection)
 exceeds = selected.set_index(["method", "choice", "mu"])["exceeds"].sort_index()
 
 # %%
@@ -576,7 +572,7 @@ chapter.values(allowed=1 - level, delta=delta)
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell. Set `fp` to 0, and watch which intervals lose their end.
 
 # %% tags=["try-it"]
 from lib.audit import AttackCounts, epsilon_interval

@@ -231,22 +231,6 @@ models = n_audits * len(results) * (n_shadow + n_target)
 chapter.values(n_shadow=n_shadow, n_target=n_target, n_challenges=n_challenges, models=models)
 chapter.values(accuracy_free=reached[math.inf], accuracy=reached[max(epsilons)], volatile=True)
 
-# %%
-chapter.figure(
-    figures.plot_shadows(results[0]),
-    "shadows",
-    alt="Two histograms: apart at the worst challenge point, one upon the other at a typical one.",
-    caption="What shadow models without privacy show, trained with and without the point.",
-)
-
-# %%
-chapter.figure(
-    figures.plot_roc(results, [attack.name for attack, _ in system.ATTACKS]),
-    "roc",
-    alt="ROC curves on logarithmic axes, one plot per budget, with the limit that it proves.",
-    caption="ROC curves of the attacks on the target models; dotted: what the accountant allows.",
-)
-
 # %% [markdown]
 # ### P3's Table 2, computed its way
 #
@@ -358,6 +342,7 @@ chapter.table(
     "rests on the hypothesis of a Gaussian trade-off curve",
     {"AUC": ".3f"} | dict.fromkeys(bounds.columns[3:], ".2f"),
 )
+chapter.drawn(figures.draw_bounds)
 
 # %%
 system.require_consistent(results)
@@ -378,8 +363,7 @@ chapter.values(
 
 # %% [markdown]
 # *Held-out* thresholds were chosen on the shadow models, each scored by what was fitted to others;
-# the target models only counted. Without privacy LiRA shows {value}`audit_trainings.free_held:.2f`,
-# where the sweep has {value}`audit_trainings.free_best:.2f`. At the largest budget it shows
+# the target models only counted. At the largest budget LiRA shows
 # {value}`audit_trainings.loose_held:.2f` by Clopper-Pearson. The posterior has
 # {value}`audit_trainings.loose_bayesian:.2f` there, and swept
 # {value}`audit_trainings.loose_best:.2f`.
@@ -642,6 +626,21 @@ chapter.values(
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Let the attack know something: write 3.0
+# in place of 0.0, and watch which bound notices.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.audit import best_lower_bound, held_out_lower_bound, roc_counts
+
+rng, members = np.random.default_rng(0), np.arange(1000) % 2 == 0
+scores = rng.normal(size=1000) + 0.0 * members
+_, swept = best_lower_bound(roc_counts(scores, members), 1e-5, 0.95)
+_, held = held_out_lower_bound(scores, members, 1e-5, 0.95, seed=1)
+print(f"epsilon is at least {swept:.2f}, swept over thresholds; {held:.2f}, held-out")
+
+# %% [markdown]
 # 1. An attack never errs. How many models does it need to refute a claim? Guess what two more on
 #    the claim cost.
 #

@@ -164,18 +164,13 @@ else:
 if real:
     audits = published.published_audits()
     table = published.published_table(audits)
-    chapter.figure(
-        figures.plot_published(table),
-        "published",
-        alt="Interval bars for each training; AGIBI's hollow claims lie far to the right of them.",
-        caption="95% intervals from the authors' confidences; hollow: claims. Bars may be endless.",
-    )
     chapter.table(
         table,
         "published",
         "P5's audits from its authors' confidences (H, M, L: high, medium, low accuracy)",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
     )
+    chapter.drawn(figures.draw_published)
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}
     for (name, mechanism, place, runs), audit in audits.items():
         if mechanism == "PATE" or place == "HH":
@@ -670,7 +665,7 @@ chapter.settle(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell. Make fewer guesses right, and watch when the bound is 0.
 
 # %% tags=["try-it"]
 import numpy as np

@@ -186,10 +186,11 @@ chapter.values(
 
 # %%
 chapter.figure(
-    figures.plot_classifiers(drawn),
+    figures.plot_classifiers(simulation.simulate(20_000, rng=0)),
     "classifiers",
     alt="Points of the square with A's straight and B's curved boundary; crosses are near both.",
-    caption="Boundaries (lines), right and wrong answers, and abstentions of A and B.",
+    caption="Boundaries (lines), right and wrong answers, and abstentions of A and B: 600 points.",
+    theory=True,
 )
 
 # %% [markdown]
@@ -441,33 +442,6 @@ chapter.values(
 # **Less is possible** if scores and abstentions of A and B are *jointly* independent given $X$:
 # [mixed estimation](counterfactual_limits.py).
 # ```
-#
-# ### Less overlap, wider intervals
-#
-# Here is one draw, with forests, for each level of positivity:
-
-# %%
-levels = simulation.over_levels([0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5], seed=seed)
-doubtful = [
-    f"{level:g}"
-    for level, (dr, _) in levels.items()
-    if any(one.positivity for one in dr.diagnostics)
-]
-chapter.figure(
-    figures.plot_overlap(levels, simulation.true_difference()),
-    "overlap",
-    alt=(
-        "Three histograms of A's propensity to abstain, answered and abstained points: apart at "
-        "0.02, overlapping at 0.3. Below, intervals around the truth, narrower to the right."
-    ),
-    caption=(
-        "One simulated data set of 2,000 points, in which both classifiers answer with at least "
-        "the probability $\\epsilon$; propensities are clipped at one minus it. "
-        + f"At $\\epsilon$ = {', '.join(doubtful)} lib warns that positivity looks violated."
-        * bool(doubtful)
-    ),
-    theory=True,
-)
 
 # %% [markdown]
 # ## Experiment 2: power
@@ -543,19 +517,39 @@ chapter.values(
 #
 # ## Positivity
 #
-# This is experiment 1 at several $\epsilon$. The less often a classifier answers near its boundary,
-# the less is known there.
+# The less often a classifier answers near its boundary, the less is known there. Here is one draw
+# of experiment 1, with forests, for each level of positivity:
+
+# %%
+by_level = simulation.over_levels([0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5], seed=seed)
+doubtful = [
+    f"{level:g}"
+    for level, (dr, _) in by_level.items()
+    if any(one.positivity for one in dr.diagnostics)
+]
+chapter.figure(
+    figures.plot_overlap(by_level, simulation.true_difference()),
+    "overlap",
+    alt=(
+        "Three histograms of A's propensity to abstain, answered and abstained points: apart at "
+        "0.02, overlapping at 0.3. Below, intervals around the truth, narrower to the right."
+    ),
+    caption=(
+        "One simulated data set of 2,000 points, in which both classifiers answer with at least "
+        "the probability $\\epsilon$; propensities are clipped at one minus it. "
+        + f"At $\\epsilon$ = {', '.join(doubtful)} lib warns that positivity looks violated."
+        * bool(doubtful)
+    ),
+    theory=True,
+)
+
+# %% [markdown]
+# Over many draws:
 
 # %%
 how = positivity_learner, positivity_repetitions
 levels = simulation.run_cells(
     {e: simulation.repetitions(points, *how, epsilon=e, seed=seed) for e in epsilons}
-)
-chapter.figure(
-    figures.plot_positivity(levels),
-    "positivity",
-    alt="Doubly robust miscoverage by epsilon, and widths that shrink as epsilon grows.",
-    caption="Fraction of intervals that miss the sample's difference (dashed: 5%); mean width.",
 )
 least = levels[(levels["estimator"] == "dr") & (levels["epsilon"] == epsilons[0])].iloc[0]
 
@@ -600,7 +594,8 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell, or open the page by its rocket. Write 0.0 in place of 0.8, and watch the
+# two numbers meet.
 
 # %% tags=["try-it"]
 import numpy as np

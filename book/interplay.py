@@ -249,22 +249,11 @@ chapter.table(
 )
 
 # %% [markdown]
-# ### Accuracy against coverage, by method and budget
+# ### What privacy takes, by way of training
 #
-# Read a curve from right to left: the fewer points are answered, the more of the answers should be
-# right. The best method stays up longest.
-
-# %%
-chapter.figure(
-    figures.plot_panel(trained),
-    "panel",
-    alt=(
-        "One plot per budget: selective accuracy against coverage, a line per method, and points "
-        "for SelectiveNet where it was trained."
-    ),
-    caption=f"Figure 2 of P1 on {used} ({models[0]}), means over {n_seeds} seeds."
-    + " SelectiveNet has one model per target coverage." * bool(trained.selective),
-)
+# Where every point is answered, how accurate is each way of training? Methods that only rank the
+# points of one model differently share its accuracy. P1's Figure 2 has whole curves of accuracy
+# over coverage; the table sums each up by its normalized score.
 
 # %%
 summaries = {model: studies.summary(each) for model, each in by_model.items()}
@@ -275,6 +264,9 @@ chapter.table(
     "Accuracy at full coverage, normalized score, and coverage for non-private accuracy",
     studies.SUMMARY_FORMATS,
 )
+
+# %%
+chapter.drawn(figures.draw_accuracy)
 
 # %% [markdown]
 # ### The coverage that non-private accuracy costs
@@ -524,30 +516,10 @@ else:
 # ## A rare class
 #
 # Of class 0 only a fraction $p_0$ of the training examples is kept (P1, appendix B.2); the test set
-# is not thinned. Solid lines are the rare class alone, dashed ones all points.
+# is not thinned.
 
 # %%
 rare = experiments.run_imbalance(trained, keep, rare_seeds)
-chapter.figure(
-    figures.plot_imbalance(rare),
-    "imbalance",
-    alt="One plot per sampling probability: accuracy against coverage, solid for the rare class.",
-    caption=(
-        f"As P1's Figures 4 and 5, on {used}: accuracy against coverage by budget; solid: the "
-        "rare class alone, dashed: all points."
-    ),
-)
-
-# %%
-chapter.figure(
-    figures.plot_positions(rare),
-    "positions",
-    alt="One plot per sampling probability: ticks where each point of the rare class is accepted.",
-    caption=(
-        "At which coverage test points of class 0 are accepted (first seed, every so many-th point "
-        "if there are more than sixty): upper row of ticks right, lower row wrong."
-    ),
-)
 thin = studies.imbalance_table(rare)
 
 # %%
@@ -558,6 +530,9 @@ chapter.table(
     dict.fromkeys(["accuracy", "rare accuracy", "position", "right first"], ".3f"),
     aside=True,
 )
+
+# %%
+chapter.drawn(figures.draw_rare)
 
 # %%
 facts = by_seed.rare_class(rare)
@@ -620,7 +595,8 @@ chapter.values(volatile=True, trained_seconds=took)
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell, or open the page by its rocket. Change the 0.4, how much the score
+# knows, and watch how many answers are left.
 
 # %% tags=["try-it"]
 import numpy as np

@@ -146,9 +146,10 @@ curves, largest = studies.bound_reached(full_accuracies, 2000, seed)
 chapter.check("P1-B3-bound", largest)
 chapter.figure(
     figures.plot_bound_reached(curves),
-    "bound",
+    "perfect_orders",
     alt="Selective accuracy against coverage for five accuracies; dashed curves lie on the bounds.",
-    caption="Figure 6 of P1: perfect orders (dashed) and the bound (pale) for several accuracies.",
+    caption="As Figure 6 of P1: perfect orders and the bound at several accuracies (numbers).",
+    theory=True,
 )
 
 # %% [markdown]
@@ -190,7 +191,8 @@ chapter.values(
 # %% [markdown]
 # ## The same models as before
 #
-# Every method of P1 at every budget; the chapter {doc}`interplay` says how they are trained.
+# Every method of P1 at every budget; the chapter {doc}`interplay` says how they are trained. P1's
+# Figure 3 shades the score of SCTD; here the table has it, for all methods.
 
 # %%
 settings = {}
@@ -228,17 +230,6 @@ for model, each in by_model.items():
     chapter.note(f"{model}: {studies.describe(each.settings)}.")
 
 # %%
-chapter.figure(
-    figures.plot_to_bound(trained),
-    "to_bound",
-    alt="Four curves of selective accuracy, one a budget, each with its dashed bound above it.",
-    caption=(
-        f"Figure 3 of P1 on {used} ({models[0]}): SCTD (solid), its bound (dashed), and the "
-        "area between, which is the score; means over seeds."
-    ),
-)
-
-# %%
 chapter.check("P1-order-lost", evidence.least(evidence.runs, by_seed.order_lost(studied, "SR")))
 of_sr = studies.order_table(trained).query("method == 'SR'").set_index("epsilon")["relative"]
 chapter.values(order_free=of_sr[np.inf], order_strict=of_sr[min(epsilons)])
@@ -259,8 +250,8 @@ chapter.figure(
     ),
     caption=(
         f"The same two orders at {len(accuracies)} accuracies: normal scores, of right answers "
-        f"higher by {orders}. Shaded is what separates a curve from its bound, the normalized "
-        "score, which the legend gives. It shrinks as the accuracy grows, though no order changed."
+        f"higher by {orders}. Shaded is what separates a curve from its bound: the normalized "
+        "score, which the numbers give. It shrinks as the accuracy grows, though no order changed."
     ),
     theory=True,
 )
@@ -586,7 +577,8 @@ chapter.values(
 #
 # ## Exercises
 #
-# *Try it.* Copy this cell, or open the page by its rocket, and change a number.
+# *Try it.* Copy this cell, or open the page by its rocket. Change 0.6 and 0.4, and with them the
+# accuracy, and watch the scores of all three orders.
 
 # %% tags=["try-it"]
 import numpy as np

@@ -40,7 +40,8 @@ import numpy as np
 
 from lib.book import evidence
 from lib.runs import stored_table
-from lib.studies.interplay import figures, outlier
+from lib.studies.interplay import outlier
+from lib.studies.interplay import outlier_figures as figures
 
 chapter.note("Data: simulated, a thousand points and one outlier, as in P1.")
 
@@ -54,29 +55,16 @@ chapter.note("Data: simulated, a thousand points and one outlier, as in P1.")
 # %%
 norm = outlier_clipping_norm
 study = outlier.OutlierRun(outlier.BUDGETS, repetitions, seed, norm).study()
-chapter.figure(
-    figures.plot_boundaries(study),
+chapter.table(
+    figures.boundaries(study),
     "boundaries",
-    alt="Scatter plot: a cloud around the origin, an outlier to the right, a boundary per budget.",
-    caption=(
-        "Figure 1 of P1, first repetition: some training points and decision boundaries. The "
-        "outlier is right where it lies beyond the boundary."
-    ),
+    "First repetition: boundaries, where w1 x1 + w2 x2 + b = 0, and the outlier",
+    dict.fromkeys(["w1", "w2", "b", "outlier x1", "outlier x2"], ".3f"),
+    aside=True,
 )
 
 # %%
-chapter.figure(
-    figures.plot_wrong_confidence(study),
-    "wrong_confidence",
-    alt=(
-        "Sorted dots for each budget, one a model: confidence in the wrong class from 0 to 1. "
-        "Blue dots below a half are right, orange ones above it are wrong; bars are means."
-    ),
-    caption=(
-        f"{repetitions} models at each budget, sorted by their confidence in the wrong class. "
-        "Above the dotted line a model chooses it."
-    ),
-)
+chapter.drawn(figures.draw_boundaries)
 
 # %%
 table = outlier.outlier_table(study)
@@ -91,6 +79,20 @@ chapter.table(
     },
     aside=True,
 )
+
+# %%
+dots = figures.confidences(study)
+chapter.table(
+    figures.quantiles(dots),
+    "confidences",
+    f"Confidence in the wrong class: quantiles of {figures.SHOWN} models, which the download has",
+    dict.fromkeys(["5%", "25%", "50%", "75%", "95%"], ".3f"),
+    csv=dots,
+    aside=True,
+)
+
+# %%
+chapter.drawn(figures.draw_wrong_confidence)
 
 # %%
 private = table[np.isfinite(table["epsilon"])]
@@ -158,6 +160,20 @@ chapter.values(wrong_least=judged["wrong"].min(), wrong_most=judged["wrong"].max
 #
 # ## Exercises
 #
+# *Try it.* Without the outlier a tenth of the models would call it right, by luck. Copy this cell,
+# or open the page by its rocket, change that tenth or a budget, and watch how many more can be
+# right.
+
+# %% tags=["try-it"]
+from lib.privacy import PrivacyLedger, SampledGaussian, find_noise_multiplier, trade_off
+
+luck, rate, steps = 0.1, 0.128, 1600
+for epsilon in (7.0, 1.0):
+    sigma = find_noise_multiplier(epsilon, 1e-3, rate, steps)
+    curve = trade_off(PrivacyLedger((SampledGaussian(rate, sigma, steps),)))
+    print(f"epsilon {epsilon:g}: at most {1 - curve.fnr(luck):.0%} are right")
+
+# %% [markdown]
 # 1. Clipped, an outlier adds at most the clipping norm $C$ to a step, and the noise is $\sigma C$.
 #    Over a hundred steps, how often does noise outweigh what the outlier added? Does $C$ matter?
 #

@@ -186,6 +186,22 @@ chapter.drawn(figures.draw_planted)
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Bring `noise` nearer to 1, which is what
+# is claimed, and watch when single steps cease to tell.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.audit.white_box import CanaryRecorder, step_audit
+
+rng, coins, noise = np.random.default_rng(0), np.arange(1000) < 500, 0.9
+recorder = CanaryRecorder(coins, noise_multiplier=1.0, sample_rate=1.0)
+for seen in coins + noise * rng.normal(size=(20, 1000)):  # along each canary, step by step
+    recorder.add(seen, seen, coins)
+found = step_audit(recorder.scores().counts, coins, lambda rate, noise, steps: 1 / noise)
+print(f"noise is between {found.noise[0]:.3f} and {found.noise[1]:.3f} of the claim")
+
+# %% [markdown]
 # 1. Seven of ten guesses are right. What do more canaries add to each bound, and what does the
 #    Gaussian hypothesis?
 #

@@ -75,7 +75,7 @@ import pandas as pd
 
 from lib import data, suitability
 from lib.book import evidence, interactive
-from lib.studies.suitability import experiment, figures, remarks
+from lib.studies.suitability import experiment, from_records, remarks
 from lib.studies.suitability.authors import PRINTED, authors_signals, authors_table
 from lib.studies.suitability.calibration import margins_table
 from lib.studies.suitability.experiment import METRICS, at_margin, metrics_table, share_suitable
@@ -456,19 +456,14 @@ ood = results[(results["dataset"] == main) & (results["kind"] == "OOD")]
 steps = share_suitable(ood, alpha)
 
 # %%
-chapter.figure(
-    figures.plot_share_suitable(steps, margin),
-    "share-suitable",
-    alt=(
-        f"Bar chart for {title}, OOD: the fraction of SUITABLE decisions by accuracy difference, "
-        "in one-percent buckets: wrong ones in orange at the left of a dashed step, right ones in "
-        "blue at its right."
-    ),
-    caption=(
-        f"{title}, out of distribution: {len(ood):,} experiments in buckets of one point. The "
-        "dashed line is a filter that has all labels."
-    ),
+chapter.table(
+    steps,
+    "steps",
+    f"{title} OOD: SUITABLE decisions by user minus test accuracy, in buckets",
+    {"low": "+.2f", "high": "+.2f", "experiments": ",", "suitable": ",", "share": ".3f"},
+    aside=True,
 )
+chapter.drawn(from_records.draw_share_suitable)
 
 # %%
 all_ood = everything[(everything["dataset"] == main) & (everything["kind"] == "OOD")]
@@ -504,18 +499,8 @@ chapter.settle(
 # %% [markdown]
 # ### Other margins and levels
 #
-# A margin moves the step of Figure 4. A smaller significance level moves the whole curve to the
-# right.
-
-# %%
-chapter.figure(
-    figures.plot_shares(
-        {f"margin {m:g}": share_suitable(at_margin(ood, m), alpha, width=0.02) for m in margins}
-    ),
-    "margins",
-    alt=f"Fraction of SUITABLE by accuracy difference, a line for each of {len(margins)} margins.",
-    caption=f"SUITABLE decisions by true accuracy difference and margin, {title} OOD.",
-)
+# A margin moves the step of Figure 4 to the left. A stricter level makes SUITABLE rarer on both
+# sides of it.
 
 # %%
 grid = margins_table(results[results["dataset"] == main], margins, alphas)
@@ -526,6 +511,7 @@ chapter.table(
     {"margin": "g", "alpha": "g"} | dict.fromkeys(METRICS, ".3f"),
     csv=grid,
 )
+chapter.drawn(from_records.draw_margins)
 widest = grid[(grid["kind"] == "OOD") & (grid["alpha"] == alphas[0])].iloc[-1]
 chapter.values(
     widest=widest["margin"], widest_fpr=widest["fpr"], widest_accuracy=widest["accuracy"]
@@ -615,22 +601,10 @@ chapter.settle(
 # ## What the paper leaves open
 #
 # **The experiments are not independent.** All pairs of a user fold share its data, so a fold on
-# which the estimator is too optimistic produces false positives in bulk. In the figure a user fold
-# is one point for each model.
+# which the estimator is too optimistic produces false positives in bulk.
 
 # %%
 per_fold = experiment.summarise_folds(ood, alpha)
-chapter.figure(
-    figures.plot_per_fold(per_fold, margin),
-    "per-fold",
-    alt=(
-        f"Scatter plot for {title}, OOD: one point per user fold and model, the fraction of its "
-        "pairs that say SUITABLE against its mean accuracy difference."
-    ),
-    caption="Each point is one user fold under one model: how often its pairs say SUITABLE.",
-)
-
-# %%
 false_positives = per_fold["false_positives"].sort_values(ascending=False)
 chapter.values(
     n_user_folds=len(per_fold),
@@ -666,6 +640,7 @@ chapter.table(
     "Median (smallest to largest), over the run's shuffles, of the means over models",
     csv=by_partition,
 )
+chapter.drawn(from_records.draw_shuffles)
 
 # %% [markdown]
 # ## Exercises

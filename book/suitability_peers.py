@@ -74,10 +74,9 @@ from lib import suitability
 from lib.book import evidence
 from lib.report import read_predictions, suitability_report
 from lib.report.example import suitability_example
-from lib.report.figures import plot_tipping_point
 from lib.report.suitability import printable
 from lib.runs import stored_table
-from lib.studies.suitability import figures
+from lib.studies.suitability import figures, from_records
 from lib.studies.suitability.checkpoints import checkpoint_example
 from lib.studies.suitability.comparisons import compare_estimators, compare_signals, over_splits
 from lib.studies.suitability.experiment import METRICS, at_margin, mean_and_sd, metrics_table
@@ -168,6 +167,7 @@ chapter.table(
     {"f": ",.0f", "log10_p": ",.1f", "coefficient": "+.2f"},
     aside=True,
 )
+chapter.drawn(from_records.draw_signals)
 
 # %%
 full6 = main == "fmow" and model_seeds[0] == 0
@@ -214,18 +214,9 @@ chapter.settle(
 # %% [markdown]
 # The coefficients are those of all standardized signals together. The penalty decides how nearly
 # equal signals share their weight. So a negative sign of `conf_max` does not mean that confidence
-# speaks against correctness. SHAP values {cite}`lundberg2017unified` of a linear model have the
-# same limit: each signal's coefficient times its distance from the mean.
-
-# %%
-sample = np.random.default_rng(seed).permutation(len(all_signals))[:2000]
-shap_values, base = suitability.shap_values(all_signals, all_correct, all_signals.iloc[sample])
-chapter.figure(
-    figures.plot_shap(shap_values, all_signals.iloc[sample], rng=np.random.default_rng(seed)),
-    "shap",
-    alt="Twelve rows of points, one row a signal: SHAP values in log-odds, colored by the signal.",
-    caption=f"SHAP values of the correctness estimator, {title} ID, {len(sample):,} rows.",
-)
+# speaks against correctness. SHAP values {cite}`lundberg2017unified` of a linear model
+# ({py:obj}`lib.suitability.shap_values`) have the same limit: each is the signal's coefficient
+# times its distance from the mean.
 
 # %% [markdown]
 # ## Which estimator
@@ -617,22 +608,28 @@ chapter.table(
 )  # fmt: skip
 
 # %%
-chapter.figure(
-    plot_tipping_point(report.tipping),
-    "tipping",
-    alt="Histogram of the estimator's errors on FMoW, and a line at the tipping point.",
-    caption=(
-        "By how much the paper's estimator overstated the accuracy on user data, beyond what it "
-        "did on test data, in 90 folds and models of FMoW out of distribution; the line: the "
-        f"overstatement of {report.tipping:+.3f} at which this decision turns."
-    ),
-)
+chapter.drawn(from_records.draw_tipping)
 for text in report.warnings:
     chapter.note(f"Note: {text}.")
 
 # %% [markdown]
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the random number that each
+# row's logits share, and watch which signals go on telling right from wrong.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.suitability import anova_table, signals
+
+shared, rng = 2.0, np.random.default_rng(0)
+labels = rng.integers(5, size=2000)
+logits = rng.normal(size=(2000, 5)) + 2 * np.eye(5)[labels] + shared * rng.normal(size=(2000, 1))
+table = anova_table(signals(logits), logits.argmax(axis=1) == labels).set_index("signal")["f"]
+print({name: round(table[name]) for name in ("logit_max", "margin_loss", "conf_max")})
+
+# %% [markdown]
 # 1. The test compares means of estimates. If their standard deviation halves, how many user points
 #    are saved?
 #

@@ -148,15 +148,12 @@ print(f"spent: epsilon = {result.epsilon:.3f} at delta = {result.plan.delta:g}")
 # %%
 noise = result.plan.noise_multiplier
 spending = stored_table(studies.spending, len(data.training), batch_size, steps, noise)
-chapter.figure(
-    figures.plot_spending(spending),
-    "spending",
-    alt=(
-        "Two lines rise with the steps of training: the bounds on epsilon by RDP and by PLD, and "
-        "a shaded band between them."
-    ),
-    caption=f"One training on {len(data.training):,} digits. The band is what RDP overstates.",
-)
+caption = "What one training has spent after some of its steps"
+formats = dict.fromkeys(["rdp", "pld"], ".3f")
+chapter.table(spending, "spending", caption, formats, aside=True)
+
+# %%
+chapter.drawn(figures.draw_spending)
 
 # %% [markdown]
 # Below, RDP chooses the noise, as in P1, for the digits of this page and for P1's CIFAR-10 models
@@ -411,6 +408,19 @@ size_verdict = chapter.check("P3-S4-cnn-size", cnn / 1000)
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the noise multiplier or the
+# sampling rate, and watch how epsilon grows with the steps: four times as many cost
+# a little more than twice as much.
+
+# %% tags=["try-it"]
+from lib.privacy import PrivacyLedger, SampledGaussian
+
+for steps in (100, 400, 1600):
+    ledger = PrivacyLedger((SampledGaussian(sample_rate=0.1, noise_multiplier=1.7, steps=steps),))
+    rdp, pld = (ledger.epsilon(1e-3, accountant) for accountant in ("rdp", "pld"))
+    print(f"{steps:>5,} steps: epsilon {rdp:.2f} by RDP, {pld:.2f} by PLD")
+
+# %% [markdown]
 # 1. With larger batches, but the same epochs and budget, does the noise multiplier rise or fall?
 #    And the noise of the mean gradient?
 #

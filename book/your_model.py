@@ -49,6 +49,7 @@ from lib.data.untrusted import short
 from lib.report.exports import require_exportable
 from lib.report.studies import drawn_abstention
 from lib.runs import stored_table
+from lib.studies import report_figures
 
 if out:  # before any work
     require_exportable(Path(out))
@@ -211,7 +212,8 @@ if out:
 # as often as it is sure?
 
 # %%
-report.show(chapter, found, "quality")
+if "quality_bins" in report.show(chapter, found, "quality", figures=False):
+    chapter.drawn(report_figures.draw_reliability)
 
 # %% [markdown]
 # ## Selective classification
@@ -224,7 +226,8 @@ report.show(chapter, found, "quality")
 # score](normalized_score.py) say what the numbers mean.
 
 # %%
-report.show(chapter, found, "selective")
+if "selective_scores" in report.show(chapter, found, "selective", figures=False):
+    chapter.drawn(report_figures.draw_coverage)
 
 # %% [markdown]
 # ## Suitability
@@ -234,7 +237,8 @@ report.show(chapter, found, "selective")
 # bound at the level $1 - \alpha$.
 
 # %%
-report.show(chapter, found, "suitability")
+if "suitability" in report.show(chapter, found, "suitability", figures=False):
+    chapter.drawn(report_figures.draw_tipping)
 
 # %% [markdown]
 # ## Privacy
@@ -254,7 +258,8 @@ report.show(chapter, found, "suitability")
 # how much.
 
 # %%
-report.show(chapter, found, "audit")
+if "audit_bounds" in report.show(chapter, found, "audit", figures=False):
+    chapter.drawn(report_figures.draw_bounds)
 
 # %% [markdown]
 # ## If it had to answer always
@@ -268,7 +273,8 @@ report.show(chapter, found, "audit")
 # these. Labels of abstained rows, if given, decide.
 
 # %%
-report.show(chapter, found, "counterfactual")
+if "counterfactual_contamination" in report.show(chapter, found, "counterfactual", figures=False):
+    chapter.drawn(report_figures.draw_contamination)
 
 # %% [markdown]
 # Do its intervals cover the truth where abstention *is* random? That is tried on simulated files of
@@ -305,7 +311,7 @@ chapter.values(
 # estimated like the accuracy above, from the same rows.
 
 # %%
-report.show(chapter, found, "comparison")
+_ = report.show(chapter, found, "comparison", figures=False)
 
 # %% [markdown]
 # ## What to collect next
@@ -337,6 +343,21 @@ Markdown(f"```python\n{report.example_source('scikit_learn')}```")
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Make the model sharper or duller, and
+# watch how much it may answer at the target.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.report import ModelPredictions, run_report
+
+sharpness, rng = 2.0, np.random.default_rng(0)
+labels = rng.integers(3, size=400)
+logits = rng.normal(size=(400, 3)) + sharpness * np.eye(3)[labels]
+found = run_report(ModelPredictions(test_logits=logits, test_labels=labels), target=0.95)
+print(*found.analyses["selective"].verdict.split(". "), sep="\n")
+
+# %% [markdown]
 # 1. Nine of ten rows are right in every part of your ranking. How many labeled rows does a promise
 #    of 85% take?
 #

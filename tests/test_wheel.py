@@ -6,10 +6,12 @@ And importing all of it opens no connection.
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 
@@ -146,24 +148,49 @@ def test_papermill_runs_a_chapter_of_a_book_with_no_lib_beside_it(installed, tmp
     assert str(installed / "lib" / "__init__.py") in done.stdout
 
 
+ABSENT = """
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+
+
 @pytest.mark.slow
-def test_its_command_makes_a_report_in_another_folder(installed, tmp_path):
+def test_its_command_makes_a_report_in_another_folder_without_what_trains_or_builds(
+    installed, tmp_path
+):
+    """Without packages of the extra `training`, and those that only pages are built with."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {Requirement(one).name for one in extras["optional-dependencies"]["training"]}
+    assert names == {"torch", "opacus"}
+    names |= {"dp_accounting", "jupytext", "jupyter_book", "papermill", "shap", "nbformat"}
+    absent, here = tmp_path / "absent", tmp_path / "here"
+    absent.mkdir()
+    here.mkdir()
+    (absent / "sitecustomize.py").write_text(ABSENT.format(absent={*names, "IPython"}))
     kept = {name: text for name, text in os.environ.items() if not name.startswith("COMPANION_")}
+    given = {"env": kept | {"PYTHONPATH": f"{absent}{os.pathsep}{installed}"}, "cwd": here}
     done = subprocess.run(
         [
             *(installed / "bin" / "companion-report", "--example", "--out", "report.html"),
             *("--learner", "linear"),  # a forest would be compiled first
         ],
-        cwd=tmp_path,
-        env=kept | {"PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
+        **given,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"example.npz", "report.html"}
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert {path.name for path in here.iterdir()} == {"example.npz", "report.html"}
+    page = (here / "report.html").read_text(encoding="utf-8")
     assert "<span>companion-report</span> <span>--example</span>" in page
     assert "<script" not in page
+    lacks = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, **given)
+    assert b"No module named 'torch'" in lacks.stderr
 
 
 @pytest.mark.slow

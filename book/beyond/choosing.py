@@ -125,14 +125,6 @@ chapter.note(data_note(dataset, used, f" ({model})"))
 table = stored_table(studies.costs, settings, min(epsilons), (2, 4, 8, 16, 32, 64))
 
 # %%
-chapter.figure(
-    studies.plot_costs(table),
-    "costs",
-    alt="Epsilon against trials: counting each rises steeply, random numbers more slowly.",
-    caption=f"What a search costs whose trials spend epsilon = {min(epsilons):g} each.",
-)
-
-# %%
 by_trials = table.set_index("trials")
 chapter.values(
     least=min(epsilons),
@@ -141,6 +133,9 @@ chapter.values(
     counted_64=by_trials.loc[64, "every trial counted"],
     random_64=by_trials.loc[64, "logarithmic"],
 )
+
+# %%
+chapter.drawn(studies.draw_costs)
 
 # %% [markdown]
 # Take trials that spend $\epsilon = $ {value}`choosing.least:g` each. Eight of them cost
@@ -247,6 +242,17 @@ chapter.values(volatile=True, pair_worst=pair_worst, by_batch=by_batch, by_norm=
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the budget of 1.0 or the numbers
+# of trials, and watch how much noise a search adds.
+
+# %% tags=["try-it"]
+from lib.privacy import find_noise_multiplier
+
+for trials in (1, 3, 10, 30):
+    sigma = find_noise_multiplier(1.0, 1e-5, sample_rate=0.01, steps=1000, releases=trials)
+    print(f"{trials:>2} trials counted: noise multiplier {sigma:.2f}")
+
+# %% [markdown]
 # 1. Try ten settings, or a hundred. What does counting each trial cost, and what does drawing their
 #    number at random?
 #

@@ -301,6 +301,20 @@ chapter.table(
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change how much a score is blurred, and
+# watch which of the terms moves.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import gap_decomposition
+
+q, luck, blur = np.random.default_rng(0).random((3, 10_000))  # q: chance of being right
+for much in (0.0, 0.3, 1.0):
+    gap = gap_decomposition(luck < q, q + much * blur, q)
+    print(f"blur {much:g}: noise {gap['noise']:.3f}, ranking {gap['ranking']:.3f}")
+
+# %% [markdown]
 # 1. The model is wrong about the hardest tenth, and its ranking is nearly right. At what fraction
 #    of flipped labels is half of the gap noise?
 #

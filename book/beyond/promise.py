@@ -241,6 +241,21 @@ chapter.values(model_alone=joint["model"], same_people=joint["same people"], add
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the number of points, and watch
+# from which epsilon on there is a threshold at all.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import private_threshold
+
+score, luck = np.random.default_rng(0).random((2, 4000))
+correct = luck < 0.7 + 0.3 * score
+for epsilon in (0.01, 0.1, 1.0):
+    found = private_threshold(correct, score, 0.9, np.linspace(0, 0.9, 91), epsilon, rng=2)
+    print(f"epsilon {epsilon:g}: threshold {found.threshold}")
+
+# %% [markdown]
 # 1. What would be saved if the promise had to hold in only half of the draws?
 #
 #    :::{dropdown} Solution

@@ -65,10 +65,9 @@ chapter = open_chapter("refusals", globals())
 
 from lib import data
 from lib.book import evidence
-from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
+from lib.studies.beyond import refusal_figures
 from lib.studies.beyond import refusals as studies
-from lib.studies.counterfactual import figures
 
 images_here = all(
     data.available(f"suitability/{name}")
@@ -132,18 +131,15 @@ stream = (
 watched = stored_table(studies.watch, stream, start, "linear", seed=seed)
 
 # %%
-chapter.figure(
-    figures.plot_stream(watched),
+chapter.table(
+    refusal_figures.stream_table(watched),
     "stream",
-    alt=(
-        "A band narrows around the difference had both always answered; a dotted line shows where "
-        "it leaves zero. Intervals for one time are narrower. What was answered lies elsewhere."
-    ),
-    caption=(
-        f"{stream_data}, in order of arrival. The band is the exact 95% sequence, dashed are 95% "
-        "intervals for a fixed time."
-    ),
+    f"{stream_data}: A less B at some of the points, in order of arrival",
+    {"n": ",d"}
+    | dict.fromkeys(["lower", "upper", "center", "fixed time", "truth", "answered"], "+.3f"),
+    aside=True,
 )
+chapter.drawn(refusal_figures.draw_stream)
 
 # %%
 last = watched.iloc[-1]
@@ -192,31 +188,6 @@ errors = ends.assign(missed=ends["missed"] / ends["streams"]).drop(columns=["n",
 errors = errors.join(half.rename("half decided"), on=[*studies.KINDS, "way"])
 
 # %%
-kinds = list(found.groupby(studies.KINDS, sort=False))
-figure, axes = new_figure(len(kinds), 1, height=2.0)
-for ax, ((n, _, positivity), rows) in zip(axes, kinds, strict=True):
-    for k, way in enumerate(("fixed time", "asymptotic", "exact")):
-        for name, style in ((way, "-"), (f"{way}, fitted", "--")):
-            one = rows[rows["way"] == name]
-            if len(one):
-                line = {"color": COLOURS[k], "ls": style, "marker": "", "label": name}
-                ax.plot(one["n"], one["missed"] / one["streams"], **line)
-    ax.axhline(0.05, color="black", ls=":", lw=1.2)
-    ax.set_title(f"{n:,} points, positivity {positivity:g}", loc="left")
-    ax.set_ylabel("have missed")
-axes[-1].set_xlabel("points so far")
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-chapter.figure(
-    figure,
-    "errors",
-    alt="Fractions that rise far above the dotted line for fixed-time intervals alone.",
-    caption=(
-        "Fraction of streams in which an interval has missed the truth up to a time (dotted: 5%); "
-        "dashed: with propensities fitted by the learner."
-    ),
-)
-
-# %%
 chapter.table(
     errors,
     "errors",
@@ -225,6 +196,7 @@ chapter.table(
     {"points": ",d", "floor": "g", "half decided": ",.0f"}
     | dict.fromkeys(["missed", "width"], ".3f"),
 )
+chapter.drawn(refusal_figures.draw_errors)
 
 # %%
 ways = [kind.set_index("way") for _, kind in errors.groupby(studies.KINDS, sort=False)]
@@ -271,17 +243,6 @@ texts = studies.sentences(many, few) if texts_here else studies.simulated(2000, 
 overall, by_group = studies.compare(texts, "forest", seed=seed)
 
 # %%
-chapter.figure(
-    figures.plot_scenarios(by_group, "accuracies"),
-    "groups",
-    alt="Intervals for all points and each group, with the truth in each and crosses elsewhere.",
-    caption=(
-        f"A less B ({text_data}): 95% interval for all, and 95% "
-        "intervals for all groups together; truth, and difference of what was answered."
-    ),
-)
-
-# %%
 numbers = by_group.columns.drop(["group", "points"])
 chapter.table(
     by_group,
@@ -290,6 +251,7 @@ chapter.table(
     "both always answered, with the truth",
     {"points": ",d"} | dict.fromkeys(numbers, ".3f"),
 )
+chapter.drawn(refusal_figures.draw_groups)
 
 # %%
 groups = by_group[1:]
@@ -335,6 +297,22 @@ chapter.values(
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the true lead, or the least
+# chance of an answer, and watch when one may stop.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.counterfactual import Nuisances, exact_sequence
+
+lead, floor, rng, n = 0.1, 0.5, np.random.default_rng(0), 20_000
+right, refuse = [1.0 * (rng.random(n) < p) for p in (0.8, 0.8 - lead)], np.full(n, 1 - floor)
+known = [Nuisances(rng.random(n) > floor, s, refuse, np.full(n, 0.75)) for s in right]
+found = exact_sequence(known, floor=floor)
+apart = found.n[found.lower > 0]
+print(f"A is shown to lead after {apart[0]:,} points" if len(apart) else "not shown yet")
+
+# %% [markdown]
 # 1. A service answers always, half of the time, or one time in ten. What happens to the width of
 #    the exact sequence for the population's score?
 #

@@ -56,6 +56,7 @@ from lib.book.words import name_text
 
 chapter = open_chapter("sctd_map", globals())
 
+from lib.studies.beyond import noise_figures as figures
 from lib.studies.beyond import noise_map as studies
 from lib.studies.default_problem import rows_of
 
@@ -138,10 +139,10 @@ chapter.table(
     dict.fromkeys(shown.columns[5:], ".3f"),
     csv=studies.differences(table),
 )
-chapter.drawn(studies.draw_differences)
+chapter.drawn(figures.draw_differences)
 
 # %%
-chapter.drawn(studies.draw_ahead)
+chapter.drawn(figures.draw_ahead)
 
 # %%
 winner, winner_broken = studies.ahead(table), studies.ahead(table, BROKEN)
@@ -207,7 +208,7 @@ chapter.values(
 # means that SCTD is better, right means a more accurate model.
 
 # %%
-chapter.drawn(studies.draw_pairs)
+chapter.drawn(figures.draw_pairs)
 
 # %%
 # Of each regime and budget the rate of the highest accuracy.
@@ -277,16 +278,7 @@ chapter.values(
 # accuracy.
 
 # %%
-chapter.figure(
-    studies.plot_differences(
-        table,
-        ["SCTD, ties by SR", "mean probabilities", "mean parameters"],
-        ["SCTD, ties broken by SR", "SR of mean probabilities", "SR of mean parameters"],
-    ),
-    "averages",
-    alt="Three plots over noise: the difference from SR of SCTD and of two kinds of averages.",
-    caption=f"What averages over the last quarter of the models do to SR's score, on {source}.",
-)
+chapter.drawn(figures.draw_averages)
 
 # %%
 averaged = studies.averages(found)
@@ -402,6 +394,20 @@ chapter.values(accuracy=float(table["accuracy"].max()), score=float(table["SR"].
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the noise of 3.0 to 0.3, and
+# watch which of the two scores is smaller.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.selective import normalized_score, sctd
+
+draws = np.random.default_rng(0).normal(size=(51, 2000))
+seen = 0.7 + draws[0] + 3.0 * draws[1:]  # margins of 2,000 points at 50 models, with noise
+for name, score in (("SR", abs(seen[-1])), ("SCTD", sctd(seen > 0))):
+    print(f"{name}: {normalized_score(seen[-1] > 0, score):.3f}")
+
+# %% [markdown]
 # 1. Seven of ten points never change their class. Do more checkpoints break the ties among them?
 #
 #    :::{dropdown} Solution

@@ -286,17 +286,6 @@ chapter.values(
 
 # %%
 abstaining = abstention(models, target_accuracy)
-chapter.figure(
-    figures.plot_abstention(abstaining),
-    "abstention",
-    alt="Selective accuracy falls with coverage; dotted lines above: the best order of the points.",
-    caption=(
-        "Accuracy on the points answered, by their fraction. Dotted: what the best order of the "
-        "same answers would reach. Dashed: the target."
-    ),
-)
-
-# %%
 chapter.values(
     threshold=float(np.minimum(abstaining.threshold, 1.0)),
     coverage=abstaining.coverage[0],
@@ -323,11 +312,13 @@ chapter.values(
     ),
     volatile=True,
 )
+chapter.drawn(figures.draw_abstention)
 
 # %% [markdown]
-# The *normalized score* is the area between the dotted line and the curve: 0 if all right answers
-# are ranked before all wrong ones. The private model has {value}`six_lenses.score:.4f` (standard
-# error {value}`six_lenses.score_error:.4f`). The competitor has {value}`six_lenses.plain_score:.4f`
+# The *normalized score* is the area between the dotted line and the accuracy at each coverage: 0 if
+# all right answers are ranked before all wrong ones. The private model has
+# {value}`six_lenses.score:.4f` (standard error {value}`six_lenses.score_error:.4f`). The competitor
+# has {value}`six_lenses.plain_score:.4f`
 # ({value}`six_lenses.plain_score_error:.4f`). The score compares rankings at different accuracies,
 # and says nothing about calibration.
 #
@@ -551,17 +542,6 @@ chapter.values(
 # %%
 compared = compare_answers(models, draws, epsilon=answering)
 first = compared.iloc[0]
-chapter.figure(
-    figures.plot_differences(compared),
-    "differences",
-    alt="Intervals for the difference of the accuracies, a pair per draw, around a dashed line.",
-    caption=(
-        "Private minus plain, accuracy on all points, for each draw of the abstentions: estimates "
-        "with known and with fitted propensities, the difference as seen, and the truth (dashed)."
-    ),
-)
-
-# %%
 chapter.values(
     answering=answering,
     draws=draws,
@@ -635,6 +615,20 @@ chapter.values(**{f"answer_{lens}": text for lens, text in words.items()})
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the number of canaries, and watch
+# which claims an audit inside one run could refute.
+
+# %% tags=["try-it"]
+from lib.audit import one_run_epsilon, trials_needed
+
+canaries = 1000
+for epsilon in (1.0, 4.0, 8.0):
+    trials = trials_needed(epsilon, 1e-5, 0.95)
+    print(f"epsilon {epsilon:g}: an attack that is never wrong refutes it in {trials:,} trials")
+most = one_run_epsilon(canaries, canaries, canaries, 1e-5)
+print(f"{canaries:,} canaries in one run, all guessed right, show {most:.2f}")
+
+# %% [markdown]
 # 1. Training is private for records. What does that prove for a single label?
 #
 #    :::{dropdown} Solution

@@ -78,9 +78,9 @@ import pandas as pd
 
 from lib import suitability
 from lib.runs import stored_table
+from lib.studies.beyond import time_figures
 from lib.studies.beyond import watch as studies
-from lib.studies.beyond.skill import confidence_skill, plot_skill
-from lib.studies.suitability import figures
+from lib.studies.beyond.skill import confidence_skill
 from lib.studies.suitability.alarms import active_errors, simulate_alarms, simulate_monitoring
 from lib.studies.suitability.opening import TITLES, find_data
 from lib.studies.suitability.simulations import sequential_errors
@@ -211,6 +211,9 @@ chapter.table(
 )
 
 # %%
+chapter.drawn(time_figures.draw_methods)
+
+# %%
 if first.every > 1:
     chapter.note(f"Detectors for streams see one of {first.every} labels: more take too long.")
 calm = np.random.default_rng(seed)
@@ -227,26 +230,14 @@ chapter.table(
 
 # %%
 active, alone, uniform = (methods.loc[name] for name in ("active", "labels", "uniform"))
-chapter.figure(
-    studies.plot_watch(first, drawn, uniform["delay"]),
-    "watch",
-    alt=(
-        "Accuracy by month, yearly estimates with intervals, alarm and verdict. Months in which "
-        "the model is no longer suitable are shaded."
-    ),
-    caption=(
-        f"{title}, one draw. Each year is estimated from {rate:.0%} of its labels, {lag} months "
-        "late; dashed: the least accuracy that is suitable."
-    ),
+chapter.table(
+    studies.draw_table(first, drawn),
+    "draw",
+    "One stream, a row a month: the accuracy, what each year's labels say, and the alarm",
+    dict.fromkeys(["accuracy", "estimated", "low", "high", "least"], ".3f"),
+    aside=True,
 )
-
-# %%
-chapter.figure(
-    studies.plot_alarms(first, drawn),
-    "each_alarm",
-    alt="Alarms of all methods by month. Months in which the model is not suitable are shaded.",
-    caption=f"{title}, the draw of the page's first figure: alarms of all methods.",
-)
+chapter.drawn(time_figures.draw_watch)
 
 # %%
 online = methods.loc[["fet_online", "cvm_online"]]
@@ -456,12 +447,6 @@ designs = {
     kind: suitability.SequentialDesign(5, 0.05, kind, sides=2)
     for kind in ("pocock", "obrien-fleming")
 }
-chapter.figure(
-    figures.plot_boundaries({k: d.critical for k, d in designs.items()}),
-    "boundaries",
-    alt="Critical values by look: Pocock's constant, O'Brien and Fleming's falling.",
-    caption="Critical values of five looks, two-sided 5%.",
-)
 chapter.check("P2-A33-pocock", designs["pocock"].critical[0])
 _ = chapter.check("P2-A33-obrien-fleming", designs["obrien-fleming"].critical[-1])
 
@@ -480,6 +465,7 @@ chapter.table(
     "margin with its 95% interval; power and mean number of user samples at a drop of 0.02",
     dict.fromkeys(["rate", "low", "high", "power"], ".3f") | {"mean_n": ".0f"},
 )
+chapter.drawn(time_figures.draw_looks)
 
 # %%
 chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
@@ -501,16 +487,6 @@ chapter.values(uncorrected=errors_of.loc["uncorrected", "rate"])
 
 # %%
 skill = confidence_skill(first, np.random.default_rng([seed, 2]))
-chapter.figure(
-    plot_skill(skill, alpha),
-    "skill",
-    alt="Above: monthly skill of the confidence, below zero; below: evidence that grows by month.",
-    caption=(
-        f"{title}, first model. Above: mean Winkler skill of the model's confidence against the "
-        "filter's estimate. Below: evidence that the confidence is worse, with labels at once and "
-        f"{lag} months late (one over the p-value); dotted: level {alpha:g}."
-    ),
-)
 chapter.values(skill=skill["skill"].mean())
 decided = skill.loc[skill["evidence"] >= 1 / alpha, "month"]
 late = skill.loc[skill["p, late"] <= alpha, "month"]
@@ -523,8 +499,12 @@ chapter.values(
 )
 
 # %% [markdown]
-# A line above the dotted one shows that the confidence is worse on average so far, but not by how
-# much. Late labels cost more than the lag, since several sequences must agree where one would do.
+# The mean skill of the confidence, against the filter's estimate, is
+# {value}`suitability_time.skill:.2f`. With labels at once it takes
+# {value}`suitability_time.skill_month` of {value}`suitability_time.skill_months` months to show
+# that the confidence is worse. With late labels it takes {value}`suitability_time.skill_late`
+# (0: it is not shown). That costs more than the lag, since several sequences must agree where one
+# would do.
 #
 # ## What this page leaves out
 #
@@ -539,6 +519,22 @@ chapter.values(
 #
 # ## Exercises
 #
+# *Try it.* Copy this cell, or open the page by its rocket. Change the drop, which comes after a
+# year, and watch in how many months the monitor is in which state.
+
+# %% tags=["try-it"]
+import numpy as np
+
+from lib.suitability import ActiveMonitor
+
+drop, rng, said = 0.15, np.random.default_rng(0), []
+monitor, p = ActiveMonitor(0.85, least_probability=0.1), np.full(1000, 0.1)
+for month in range(36):
+    chosen, right = rng.random(1000) < 0.1, rng.random(1000) < 0.9 - drop * (month >= 12)
+    said.append(monitor.update(rng.beta(9, 1, 1000), chosen, right[chosen], p).state)
+print({state: said.count(state) for state in ("watching", "deciding", "unsuitable")})
+
+# %% [markdown]
 # 1. After how many labels is accuracy shown to be above a threshold, if you may look after each?
 #
 #    :::{dropdown} Solution

@@ -7,11 +7,13 @@ The typeface is Source Sans 3, cut down to what the book is written with. Its li
 the name for what is unchanged, so that this has another, and is laid beside it.
 """
 
+import hashlib
 import logging
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
+import fontTools
 from fontTools import subset
 from sphinx.errors import ExtensionError
 from sphinx.util.fileutil import copy_asset
@@ -47,10 +49,26 @@ def lighten_pages(folder: Path) -> None:
 
 
 def copy_assets(static: Path) -> None:
-    """Write what pages load of MathJax and of the typeface into a site's folder ``_static``."""
+    """Write what pages load of MathJax and of the typeface into a site's folder ``_static``.
+
+    Cutting the typeface down takes longer than all else in a build that changes little: a note
+    beside the site says of what its files were made, and what they held.
+    """
     mathjax, typeface = asset_packages()
     _copy_mathjax(mathjax / "static" / "mathjax", static / "mathjax")
-    write_typeface(typeface, static / "fonts")
+    fonts, note = static / "fonts", static.parents[1] / ".companion-typeface"
+    if not note.exists() or note.read_text(encoding="utf-8") != _state(typeface, fonts):
+        write_typeface(typeface, fonts)
+        note.write_text(_state(typeface, fonts), encoding="utf-8")
+
+
+def _state(package: Path, folder: Path) -> str:
+    """A hash of the typeface, of what cuts it down, and of the files that are made of it."""
+    made = [folder / name for name in (*STYLES, "LICENSE.txt")]
+    files = [Path(__file__), package / "LICENSE", *(package / "files" / n for n in STYLES.values())]
+    held = [f.read_bytes() if f.exists() else b"" for f in (*files, *made)]
+    digests = [hashlib.sha256(each).hexdigest() for each in held]
+    return hashlib.sha256(f"{fontTools.version} {digests}".encode()).hexdigest()
 
 
 def asset_packages() -> tuple[Path, Path]:

@@ -21,6 +21,7 @@ from lib.book.render import (
     folded,
     found_html,
     heads,
+    numbers_html,
     row_html,
     run_words,
     scrolling,
@@ -65,7 +66,7 @@ class Ledger:
 
 
 def ledger_html(ledger: Ledger) -> str:
-    """All statements and the verdicts on them, by paper: a grid, and a table that it leads to."""
+    """All statements and the verdicts on them, by paper: a grid, and the rows that it leads to."""
     if not ledger.statements:
         return "<p>The ledger is empty.</p>"
     parts = [_summary(ledger)]
@@ -75,12 +76,12 @@ def ledger_html(ledger: Ledger) -> str:
             continue
         head = title if paper == OURS else f"{paper}: {title}"
         parts.append(f"<h2 id='{paper.lower()}'>{html.escape(head)}</h2>")
-        parts.append(_grid(ledger, of_paper))
+        counts = _counts_text(ledger, of_paper)
+        parts.append(f"<p class='claim-why'>{counts}.</p>{_grid(ledger, of_paper)}")
         rows = "".join(_statement_row(ledger, each) for each in of_paper)
         columns = heads(("Verdict", "Statement"))
         table = scrolling(f"Statements of {paper}", columns, rows, also=" companion-ledger")
-        counts = _counts_text(ledger, of_paper)
-        parts.append(folded(f"Statement by statement: {counts}", table, "companion-statements"))
+        parts.append(f"<div class='companion-statements'>{table}</div>")
     return "".join(parts)
 
 
@@ -128,7 +129,7 @@ def _grid(ledger: Ledger, statements: Sequence[Statement]) -> str:
 
 
 def _statement_row(ledger: Ledger, statement: Statement) -> str:
-    """A statement: verdict, words, where it lives; the rest opens beneath the words."""
+    """A statement: verdict, words, number, where it lives; conditions open beneath, all at once."""
     word, follows = ledger.verdict(statement)
     claims = [ledger.claims[i] for i in statement.claims]
     changed = sum(claim.revised for claim in claims)
@@ -136,22 +137,42 @@ def _statement_row(ledger: Ledger, statement: Statement) -> str:
     if changed:
         which = f"{changed} of {len(claims)} conditions" if len(claims) > 1 else "condition"
         first = f"{which[0].upper()}{which[1:]} set or changed after numbers were known. "
-    rest = [f"<p>{html.escape(scale_text(follows))}.</p>" if follows else ""]
+    place = html.escape(statement.place)
+    place += f", {statement.kind}" * (statement.kind not in place.lower())
+    # That a test holds it against its text, the test's name says.
+    follows = html.escape(scale_text(follows)) if claims or not statement.tested else ""
+    said = [_single(ledger, claims), follows, place]
     if statement.tested:
-        tests = ", ".join(f"<code>{html.escape(test)}</code>" for test in statement.tested)
-        rest.append(f"<p>Tested by {tests}.</p>")
-    rest += [_settings_html(ledger, statement), *map(_beside_of(ledger), statement.beside)]
+        tests = (html.escape(test.rpartition("::")[2]) for test in statement.tested)
+        said.append(f"Test: {', '.join(f'<code>{test}</code>' for test in tests)}")
+    if where := ", ".join(map(_place_of(ledger), statement.where)):
+        said.append(f"Here: {where}")
+    rest = [_settings_html(ledger, statement), *map(_beside_of(ledger), statement.beside)]
     rest.append(_claims_html(ledger, claims))
-    where = ", ".join(map(_place_of(ledger), statement.where))
-    here = f"<div class='claim-why'>Here: {where}</div>"
-    place = f"{statement.place[:1].upper()}{statement.place[1:]}, {statement.kind}"
+    name = f"{len(claims)} conditions" if len(claims) > 1 else "The condition"
+    more = folded(name + ", and settings" * bool(rest[0]), "".join(rest), "claim-more")
     return (
         f"<tr class='statement' id='statement-{html.escape(statement.id)}'><td>{chip(word)}</td>"
-        f"<td><details class='claim-more'><summary>{html.escape(statement.says)} "
-        f"<span class='claim-why'>{first}{html.escape(place)}</span></summary>{''.join(rest)}"
-        # Not in the summary: a link in what opens and shuts cannot be reached by all.
-        f"</details>{here * bool(where)}</td></tr>"
+        f"<td><p>{html.escape(statement.says)}</p>"
+        f"<p class='claim-why'>{first}{_sentences(said)}</p>"
+        f"{more if any(rest) else ''}</td></tr>"
     )
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    """Parts, as HTML, each as a sentence."""
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
+
+
+def _single(ledger: Ledger, claims: Sequence[Claim]) -> str:
+    """The numbers of the one claim of a statement, the paper's and ours."""
+    if len(claims) != 1 or ledger.verdicts[claims[0].id].found["value"] is None:
+        return ""
+    (claim,) = claims
+    paper = number_text(claim.reported, claim.unit)
+    reported = "" if claim.reported is None else f"paper {paper}, "
+    ours = f"{claim.measures}: " if claim.measures else "ours "
+    return html.escape(reported + ours) + numbers_html(claim, ledger.verdicts[claim.id])
 
 
 def _place_of(ledger: Ledger):
@@ -263,12 +284,13 @@ def _plain(text: str) -> str:
 
 
 def claim_mark_html(ledger: Ledger, claim: Claim) -> str:
-    """Mark of a claim within a sentence; it leads to the place that decided it."""
+    """Mark of a claim within a sentence; it leads to its row in the ledger."""
     of = ledger.verdicts[claim.id]
     kind, mark = MARKS[of.verdict]
     said = html.escape(f"{whose(claim)}, {claim.place}: {of.verdict} ({of.run}). {claim.claim}")
+    address = f"{ledger.addresses[_LEDGER]}#claim-{html.escape(claim.id)}"
     return (
-        f"<a class='claim-mark mark-{kind}' href='{ledger.address(claim)}' "
+        f"<a class='claim-mark mark-{kind}' href='{address}' "
         f"title='{said}' aria-label='{said}'>{mark}</a>"
     )
 
@@ -288,10 +310,7 @@ def tally_html(ledger: Ledger, paper: str) -> str:
         for each in missed
     )
     verb = "is" if len(missed) == 1 else "are"
-    listed = (
-        f"<details class='companion-cells'><summary>The {len(missed)} that {verb} not reproduced"
-        f"</summary><ul>{rows}</ul></details>"
-    )
+    listed = f"<p>The {len(missed)} that {verb} not reproduced:</p><ul>{rows}</ul>"
     return (
         f"<div class='companion-tally'><ul class='companion-counts'>{chips}</ul>"
         f"<p>Of {len(of_paper)} statements. "

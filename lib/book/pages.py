@@ -8,8 +8,8 @@ import ast
 import html
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,23 @@ from lib.book.exercises import by_itself
 from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
-    LONGEST,
     THIS_BUILD,
     Settled,
-    cells_html,
     claim_html,
+    code_spans,
     counts_text,
     csv_link,
     figure_html,
+    group_html,
+    lines_html,
     note_html,
     of_claim,
     parameters_html,
     run_words,
     settled,
     table_html,
-    verdicts_html,
 )
+from lib.book.statements import OURS, Statement, verdict_of
 from lib.book.words import duration_text, name_text
 from lib.plot import svg_pair
 from lib.runs import fingerprint
@@ -61,7 +62,8 @@ class Page:
 
     `path` is the chapter's file; `records` are by name, the largest first; `values` and `figures`
     are the names of those that the book quotes: a run without one of them, older than the text, is
-    not shown; `build` asks for this build though there is a larger run.
+    not shown; `build` asks for this build though there is a larger run. `statements` are by the id
+    of each of their claims; `ledger` says the address of their page, as seen from this one.
     """
 
     done: Executed
@@ -71,6 +73,8 @@ class Page:
     values_quoted: Collection[str] = ()
     figures_quoted: Collection[str] = ()
     build: bool = False
+    statements: Mapping[str, Statement] = field(default_factory=dict)
+    ledger: Callable[[], str] = str
 
     @cached_property
     def run(self) -> Mapping[str, Any] | None:
@@ -166,34 +170,52 @@ class Page:
         """HTML of a part; nothing for a figure or table that the run lacks."""
         match part["kind"]:
             case "verdict":
-                claim = part["id"]
-                return claim_html(self.claims[claim], self.verdicts[claim], self.name)
+                return self.lines([part["id"]])
             case "cells":
                 return self._cells(part["ids"], part["caption"])
         if self.run is None:
             return part["output"]["data"]["text/html"]
         match part["kind"]:
             case "figure":
-                return self.figure(part["name"], part.get("aside", ""))
+                return self.figure(part["name"])
             case "table":
                 return self._table(part)
             case "note":
                 return note_html(part["text"])
         return self._parameters()
 
-    def several(self, parts: Sequence[Mapping[str, Any]]) -> str:
-        """HTML of several verdicts of a cell, as one table."""
-        claims = [self.claims[part["id"]] for part in parts]
-        return verdicts_html(claims, self.verdicts, self.name)
+    def lines(self, ids: Sequence[str], caption: str = "") -> str:
+        """HTML of verdicts, a line for each statement; `caption` says what all of them are of."""
+        groups: dict[str, list[str]] = {}
+        for i in ids:
+            groups.setdefault(self._statement(i).id, []).append(i)
+        return lines_html(
+            self._line(group, caption * (len(groups) == 1)) for group in groups.values()
+        )
 
-    def figure(self, name: str, aside: str = "") -> str:
+    def _line(self, ids: Sequence[str], caption: str) -> str:
+        """The verdict on the one claim, or on several of a statement."""
+        of = {i: self.verdicts[i] for i in ids}
+        if len(ids) == 1:
+            return claim_html(self.claims[ids[0]], of[ids[0]], self.name, self.ledger())
+        one = replace(self._statement(ids[0]), claims=tuple(ids))
+        word, _ = verdict_of(one, self.claims, {i: each.found for i, each in of.items()})
+        address = f"{self.ledger()}#statement-{html.escape(one.id)}"
+        return group_html(caption or one.says, word, of, address)
+
+    def _statement(self, i: str) -> Statement:
+        claim = self.claims[i]
+        own = Statement(i, OURS, claim.place, "finding", claim.claim, claims=(i,))
+        return self.statements.get(i, own)
+
+    def figure(self, name: str) -> str:
         """HTML of a figure; nothing if the run lacks it."""
         try:
             found = self.picture(name)
         except KeyError:
             return ""
         svg, wide = (found.get(each, "").encode() for each in ("svg", "wide"))
-        return figure_html(svg, name, found["alt"], found["caption"], aside, wide)
+        return figure_html(svg, name, found["alt"], found["caption"], wide)
 
     def _cells(self, ids: list[str], caption: str) -> str:
         claims = [self.claims[i] for i in ids]
@@ -204,15 +226,14 @@ class Page:
         drawn = {i: of[i].found if i in ours else of[i].found | none for i in ids}
         figure = draw_cells(claims, drawn)
         if figure is None:
-            return cells_html(claims, of, caption, self.name)
+            return self.lines(ids, caption)
         name = claims[0].group.replace(", ", "-").replace(" ", "-")
         alt = f"The {len(ids)} cells of {claims[0].group}: {counts_text(of.values())}."
         said = f"{caption}: the printed numbers beside those of the largest run that has each."
         if any(claim.reach for claim in claims):
             said += " Bars are 95% intervals over training runs; the paper's are from its ± (sd)."
         svg, wide = svg_pair(figure, name)
-        table = cells_html(claims, of, claims[0].group, self.name)  # the figure has the caption
-        return figure_html(svg, name, alt, said, wide=wide) + table
+        return figure_html(svg, name, alt, said, wide) + self.lines(ids, claims[0].group)
 
     def _table(self, part: Mapping[str, Any]) -> str:
         kept = self.run["tables"].get(part["name"])
@@ -228,8 +249,8 @@ class Page:
             whole = pd.read_csv(io.StringIO(kept["whole"]), dtype=str, **options)
         run = next(iter(self.records))
         download = csv_link(whole, f"{self.done.chapter}_{part['name']}_{run}.csv")
-        longest = 0 if part.get("aside") else LONGEST
-        return table_html(frame, kept["caption"], kept["formats"], download, longest)
+        aside = bool(part.get("aside"))
+        return table_html(frame, kept["caption"], kept["formats"], download, aside=aside)
 
     def _parameters(self) -> str:
         declared = declared_parameters(read_chapter(self.path.read_text(encoding="utf-8")))
@@ -250,11 +271,24 @@ class Page:
         said = f"{missing} could not be had: this page shows {here} instead."
         return f"<p class='companion-source'>{said}</p>"
 
-    @property
-    def foot(self) -> str:
-        """HTML of the parameters of the run, folded: a page ends with them."""
+    def foot(self, downloads: Mapping[str, str]) -> str:
+        """HTML of what a page ends with: its run, its code with `downloads`, its parameters.
+
+        Code that is no lesson is shown in its place for who asks for it (``code.js``).
+        """
+        links = " · ".join(
+            f"<a href='{to}'{' download' * to.endswith('.ipynb')}>{name}</a>"
+            for name, to in downloads.items()
+        )
         parts = (part for cell in self.done.cells for part in shown_by(cell))
-        return "".join(self.html(part) for part in parts if part["kind"] == "parameters")
+        parameters = (self.html(part) for part in parts if part["kind"] == "parameters")
+        return (
+            "<div class='companion-foot' role='region' aria-label='Run, code and parameters'>"
+            f"<p><strong>Run.</strong> {code_spans(self.source)}</p>"
+            "<p><strong>Code of this page.</strong> <button type='button' aria-expanded='false' "
+            f"hidden>Show all code in place</button> {links} <span role='status'></span></p>"
+            f"{''.join(parameters)}</div>"
+        )
 
     # ------------------------------------------------------------------ which run
 
@@ -308,15 +342,11 @@ class Page:
 
 
 def framed(cells: list[nbformat.NotebookNode], page: Page) -> list[nbformat.NotebookNode]:
-    """A page's cells: under its title what stands in for data, at its foot the parameters."""
+    """A page's cells: under its title what stands in for data."""
     if cells and cells[0].cell_type == "markdown" and page.stands_in:
         title, _, rest = cells[0].source.partition("\n")
         cells[0].source = f"{title}\n\n{page.stands_in}\n\n{rest}"
-    shown = nbformat.v4.new_output("display_data", {"text/html": page.foot})
-    # MyST-NB passes over a cell without a source, and its outputs with it.
-    foot = nbformat.v4.new_code_cell("parameters", outputs=[shown], id="parameters-in-effect")
-    foot.metadata["tags"] = ["remove-input"]
-    return [*cells, foot] if page.foot else cells
+    return cells
 
 
 def _names(source: str) -> Iterator[re.Pattern]:

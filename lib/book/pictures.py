@@ -4,10 +4,11 @@ Drawn when a page is made, since a recorded run has the numbers and no such pict
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -15,7 +16,8 @@ from matplotlib.figure import Figure
 
 from lib.book.claims import Claim
 from lib.book.words import name_text
-from lib.plot import COLOURS, MARKERS, new_figure, plain_log, side_by_side, style
+from lib.plot import COLOURS, new_figure, plain_log, side_by_side, style
+from lib.studies.headed import head
 
 #: What claims call their rows and columns, as the pages write it.
 _WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "FPR", "roc_auc": "ROC\nAUC"}
@@ -107,12 +109,23 @@ def _dots(ax: Axes, cells: pd.DataFrame) -> None:
 
 def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
     """A line a row over the last parts, "epsilon = 7": the paper's beside ours, on one scale."""
+    from lib.studies.interplay.figures import looks_of, steps_headline  # those of the same page
+
     figure, axes = new_figure(len(panels), 2, height=1.9, squeeze=False, sharex=True)
+    looks = looks_of(dict.fromkeys(row for cells in panels.values() for row in cells["row"]))
+    steps = {whose: _steps(panels.values(), whose) for whose in ("paper", "ours")}
+    falls = (steps["paper"] < 0).mean() > 0.5
+    words = {word: look["color"] for word, look in looks.values()}
     with style():
+        head(axes[0, 0], steps_headline(steps["paper"], steps["ours"], axis), words, lines=2)
+        for text in axes[0, 0].texts:
+            text.set_in_layout(False)  # words reach over the plot beside it
         for (panel, cells), pair in zip(panels.items(), axes, strict=True):
             for whose, ax in zip(("paper", "ours"), pair, strict=True):
-                _slope(ax, cells, whose)
-                ax.set_title(f"{name_text(panel)}, {whose}", fontsize=10)
+                _slope(ax, cells, whose, looks)
+                place = {"xy": (0.03 if falls else 0.97, 0.04), "xycoords": "axes fraction"}
+                side = "left" if falls else "right"
+                ax.annotate(f"{name_text(panel)}, {whose}", **place, ha=side, fontsize=9)
             values = cells[["paper", "ours"]].to_numpy()
             if 0 < 10 * np.nanmin(values) < np.nanmax(values) < 0.5:  # not one of large fractions
                 for ax in pair:
@@ -120,13 +133,22 @@ def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
                     plain_log(ax.yaxis, (1, 3))
             _one_scale(pair)
         figure.supylabel(axis, fontsize="medium")
-        named = axes[0, 0].get_legend_handles_labels()
-        figure.legend(*named, loc="outside upper center", ncols=3)
+        free = any("inf" in last for cells in panels.values() for last in cells["last"])
+        said = r"budget $\epsilon$" + r" ($\infty$: no privacy)" * free
+        figure.supxlabel(said, fontsize="medium")
     side_by_side(figure, axes.T.ravel(), len(panels))
     return figure
 
 
-def _slope(ax: Axes, cells: pd.DataFrame, whose: str) -> None:
+def _steps(panels: Iterable[pd.DataFrame], whose: str) -> npt.NDArray:
+    """Changes of all rows from each of the last parts to the next, where there are numbers."""
+    steps = np.concatenate(
+        [np.diff(of[whose]) for cells in panels for _, of in cells.groupby("row", sort=False)]
+    )
+    return steps[np.isfinite(steps)]
+
+
+def _slope(ax: Axes, cells: pd.DataFrame, whose: str, looks: Mapping[str, Any]) -> None:
     """One plot of the slopes; intervals are thin and end where the values may."""
     budgets = list(dict.fromkeys(cells["last"]))
     for i, (row, of) in enumerate(cells.groupby("row", sort=False)):
@@ -137,12 +159,11 @@ def _slope(ax: Axes, cells: pd.DataFrame, whose: str) -> None:
         if whose == "paper":
             ends = (of["paper"] - reach).where(reach > 0), (of["paper"] + reach).where(reach > 0)
         ends = [each.clip(0, 1) for each in ends]  # of areas and coverages
-        colour = COLOURS[i % len(COLOURS)]
-        ax.vlines(at, *ends, color=colour, linewidth=0.8, alpha=0.6)
-        ax.plot(at, of[whose], color=colour, marker=MARKERS[i % len(MARKERS)], label=row, lw=1.4)
+        look = looks[row][1]
+        ax.vlines(at, *ends, color=look["color"], linewidth=0.8, alpha=0.6)
+        ax.plot(at, of[whose], label=row, lw=1.2, ms=4, ls="-", **look)
     names = [name.removeprefix("epsilon = ").replace("inf", r"$\infty$") for name in budgets]
     ax.set_xticks(np.arange(len(budgets)), names)
-    ax.set_xlabel(r"$\epsilon$" if ax.get_subplotspec().is_last_row() else "")
 
 
 def _one_scale(pair: Sequence[Axes]) -> None:

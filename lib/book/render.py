@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +51,7 @@ MARKS = {
 
 
 #: A table of more rows is folded: what is open on a page is read, not searched.
-LONGEST = 12
+LONGEST = 9
 
 
 def table_html(
@@ -61,11 +60,13 @@ def table_html(
     formats: Mapping[str, str] | None = None,
     download: str = "",
     longest: float = LONGEST,
+    aside: bool = False,
 ) -> str:
     """HTML of a data frame in a box that scrolls sideways by itself, and of its download.
 
-    One of more rows than `longest` is folded under its caption. The ends of an interval, and a
-    value and its standard deviation, share a column; the download has each by itself.
+    One of more rows than `longest` is folded under its caption; one that the argument does without
+    (`aside`) is set smaller. The ends of an interval, and a value and its standard deviation, share
+    a column; the download has each by itself.
     """
     caption = caption_text(caption)
     columns = joined(columns_of(frame, formats or {}))
@@ -86,7 +87,7 @@ def table_html(
         + "</tr>"
         for row in zip(*(column.texts for column in columns), strict=True)
     )
-    many = " many" * (len(columns) > MANY)
+    many = " many" * (len(columns) > MANY) + " aside" * aside
     if len(frame) > longest:
         table = scrolling(caption or "table", head, body, also=many) + download
         rows = f"{len(frame)} row{'s' * (len(frame) != 1)}"
@@ -130,19 +131,13 @@ def code_spans(text: str) -> str:
     return "".join(f"<code>{p}</code>" if i % 2 else powers(p) for i, p in enumerate(parts))
 
 
-def figure_html(
-    svg: bytes, name: str, alt: str, caption: str, aside: str = "", wide: bytes = b""
-) -> str:
-    """A figure with alternative text; folded under the words `aside` if there are any.
-
-    `wide` is the same figure as it is laid out where there is room, if it is.
-    """
-    page = (
+def figure_html(svg: bytes, name: str, alt: str, caption: str, wide: bytes = b"") -> str:
+    """A figure with alternative text; `wide` is the same as it is laid out where there is room."""
+    return (
         f"<figure class='companion-figure' id='figure-{html.escape(name)}'>"
         f"{image_html(svg, alt, wide)}"
         f"<figcaption>{html.escape(caption_text(caption))}</figcaption></figure>"
     )
-    return folded(aside, page, "companion-rows") if aside else page
 
 
 def picture_html(svg: bytes, alt: str) -> str:
@@ -167,18 +162,13 @@ def _address(svg: bytes) -> str:
 
 
 def parameters_html(declared: Sequence[Parameter], given: Mapping[str, Any], command: str) -> str:
-    """The parameters of a run, folded, and the command that reproduces it."""
+    """The command that reproduces a run, and its parameters."""
     rows = parameter_rows(declared, given)
     command = re.sub(r"^(papermill \S+ \S+) (-f \S+)$", r"\1 \\\n    \2", command)
-    table = (
-        table_html(rows, longest=math.inf)
-        if len(rows)
-        else "<p>This chapter has no parameters.</p>"
-    )
-    return folded(
-        "Parameters in effect and how to reproduce this page",
-        f"{table}<p>From the root of the repository:</p><pre>{html.escape(command)}</pre>",
-        "companion-parameters",
+    return (
+        "<div class='companion-parameters'><p><strong>To reproduce this page</strong>, from the "
+        f"root of the repository:</p><pre>{html.escape(command)}</pre>"
+        f"{table_html(rows, 'Parameters in effect', aside=True) if len(rows) else ''}</div>"
     )
 
 
@@ -195,7 +185,7 @@ def parameter_rows(declared: Sequence[Parameter], given: Mapping[str, Any]) -> p
 def above_html(name: str) -> str:
     """What stands beside the code of a figure that the page has shown before."""
     return (
-        f"<p class='companion-source companion-above'>The figure of this cell stands "
+        f"<p class='companion-source companion-above' hidden>The figure of this cell stands "
         f"<a href='#figure-{html.escape(name)}'>in the main line</a>.</p>"
     )
 
@@ -293,24 +283,43 @@ def _elsewhere(of: Settled, here: str) -> str:
     return f" <small>{html.escape(of.run)}</small>" if here not in ("", of.run) else ""
 
 
-def claim_html(claim: Claim, of: Settled, here: str = "") -> str:
-    """A verdict on a line, on a page of the run `here`; the rest opens beneath it."""
+def claim_html(claim: Claim, of: Settled, here: str = "", ledger: str = "") -> str:
+    """A verdict on a line, on a page of the run `here`; it leads to its row in the `ledger`."""
     found = of.found
-    kind, _ = MARKS[of.verdict]
     ours = f"ours {_value(found, claim.unit)}"
     if claim.measures:
         ours = f"{html.escape(claim.measures)}: {_value(found, claim.unit)}"
     paper = "" if claim.reported is None else f"paper {_reported(claim)} | "
-    values = paper + ours + _elsewhere(of, here)
+    values = f"{_SAID.get(of.verdict, '')}{paper}{ours}{_elsewhere(of, here)}"
     if found["value"] is None:
         values = f"{paper}{_reason(found)}"
+    values += "".join(f"; the {name} says otherwise" for name in of.otherwise)
+    address = f"{ledger}#claim-{html.escape(claim.id)}"
+    return _line(of.verdict, words(claim), values, address, [claim.id])
+
+
+#: What a line says in words, beside its mark and before its numbers.
+_SAID = {word: f"{word}: " for word in WORDS[2:]} | {REDUCED: "reduced scale: "}
+
+
+def group_html(says: str, word: str, of: Mapping[str, Settled], address: str) -> str:
+    """The verdicts on a statement's claims on a line: the verdict in a word, and how many hold."""
+    return _line(word, html.escape(says), held_text(of.values()), address, of)
+
+
+def _line(word: str, said: str, values: str, address: str, ids: Iterable[str]) -> str:
+    """A line about claims: others may lead to it by the id of each."""
+    first, *others = (f" id='claim-{html.escape(i)}'" for i in ids)
+    places = "".join(f"<span{place}></span>" for place in others)
     return (
-        f"<details class='companion-claim claim-{kind}' id='claim-{html.escape(claim.id)}'>"
-        f"<summary>{mark_html(of.verdict)} <span class='claim-words'>{words(claim)}</span> "
-        f"<span class='claim-values'>{values}</span></summary>"
-        f"<p class='claim-head'>{chip(of.verdict)} {whose(claim)}, "
-        f"{html.escape(claim.place)}</p>{_details(claim, of)}</details>"
+        f"<li class='companion-claim claim-{MARKS[word][0]}'{first}>{mark_html(word)} "
+        f"<a href='{address}'>{said}</a> <span class='claim-values'>{places}{values}</span></li>"
     )
+
+
+def lines_html(lines: Iterable[str]) -> str:
+    """Lines of :func:`claim_html` and :func:`group_html` as a list."""
+    return f"<ul class='companion-claims'>{''.join(lines)}</ul>"
 
 
 def verdict_text(claim: Claim, found: Found) -> str:
@@ -323,34 +332,31 @@ def verdict_text(claim: Claim, found: Found) -> str:
     return f"{mark} {claim.id}: {found['verdict']}: {claim.short or claim.claim} ({value})"
 
 
-def verdicts_html(claims: Sequence[Claim], verdicts: Mapping[str, Settled], here: str = "") -> str:
-    """Table of several verdicts on a page of the run `here`, folded where it is long."""
-    rows = "".join(row_html(claim, verdicts[claim.id], here=here) for claim in claims)
-    table = scrolling("Verdicts", heads(HEAD), rows, also=" companion-ledger")
-    if len(claims) <= LONGEST:
-        return table
-    counts = counts_text(verdicts[claim.id] for claim in claims)
-    return folded(f"{len(claims)} verdicts: {counts}", table, "companion-cells")
-
-
 HEAD = ("Verdict", "Claim", "Paper", "Ours")
 
 
-def row_html(claim: Claim, of: Settled, address: str = "", here: str = "") -> str:
-    """A claim in a table of verdicts; its verdict leads to an `address` where there is one."""
-    verdict = chip(of.verdict)
-    verdict = f"<a href='{address}'>{verdict}</a>" if address else verdict
-    place = claim.place[:1].upper() + claim.place[1:]
+def row_html(claim: Claim, of: Settled, address: str) -> str:
+    """A claim in the ledger: its verdict, which leads to an `address`, and all that is known."""
     measured = f"{html.escape(claim.measures)}: " if claim.measures else ""
+    revised = f"<p><strong>{_REVISED}.</strong></p>" * claim.revised
+    in_full = f"<p>{html.escape(claim.claim)}</p>" if claim.short else ""
+    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, of))
+    source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
+    place = claim.place[:1].upper() + claim.place[1:]
     return (
-        f"<tr id='claim-{html.escape(claim.id)}'><td>{verdict}</td><td><details class='claim-more'>"
-        f"<summary>{words(claim)} <span class='claim-why'>"
-        f"{f'{_REVISED}. ' * claim.revised}{html.escape(place)}"
-        f"</span></summary>{_details(claim, of)}</details></td>"
+        f"<tr id='claim-{html.escape(claim.id)}'><td><a href='{address}'>{chip(of.verdict)}</a>"
+        f"</td><td>{revised}<p>{words(claim)} <span class='claim-why'>{html.escape(place)}</span>"
+        f"</p>{in_full}{remarks}<p class='claim-why'>"
+        f"Condition: {html.escape(powers(claim.criterion))}. {html.escape(claim.why)}{source} "
+        f"Ours: {html.escape(of.run)}. <code>{html.escape(claim.id)}</code></p></td>"
         f"<td class='number' data-name='Paper'>{_reported(claim)}</td>"
-        f"<td class='value' data-name='Ours'>{measured}{_value(of.found, claim.unit)}"
-        f"{_interval(of.found)}{_elsewhere(of, here)}</td></tr>"
+        f"<td class='value' data-name='Ours'>{measured}{numbers_html(claim, of)}</td></tr>"
     )
+
+
+def numbers_html(claim: Claim, of: Settled) -> str:
+    """Our value, and the interval that decided."""
+    return f"{_value(of.found, claim.unit)}{_interval(of.found)}"
 
 
 def words(claim: Claim) -> str:
@@ -361,21 +367,6 @@ def words(claim: Claim) -> str:
 def _reported(claim: Claim) -> str:
     also = "" if claim.sd is None else f" ± {number_text(claim.sd)}"
     return html.escape(number_text(claim.reported, claim.unit) + also)
-
-
-def _details(claim: Claim, of: Settled) -> str:
-    """What a line leaves out: the claim in full, remarks, the run, the condition and why."""
-    ours = f"{_value(of.found, claim.unit)}{_interval(of.found)}"
-    columns = [("paper", _reported(claim)), (of.run, ours)]
-    facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in columns)
-    remarks = "".join(f"<p>{text}</p>" for text in _remarks(claim, of))
-    source = f" Reported value: {html.escape(claim.source)}." if claim.source else ""
-    return (
-        f"{f'<p><strong>{_REVISED}.</strong></p>' * claim.revised}"
-        f"<p>{html.escape(claim.claim)}</p>{remarks}<dl>{facts}</dl><p class='claim-why'>"
-        f"Condition: {html.escape(powers(claim.criterion))}. "
-        f"{html.escape(claim.why)}{source} <code>{html.escape(claim.id)}</code></p>"
-    )
 
 
 def run_words(name: str) -> str:
@@ -412,25 +403,23 @@ def _differ(one: Found, other: Found | None) -> bool:
     return (one["verdict"] == NOT_REPRODUCED) != (other["verdict"] == NOT_REPRODUCED)
 
 
-def cells_html(
-    claims: Sequence[Claim], verdicts: Mapping[str, Settled], caption: str, here: str = ""
-) -> str:
-    """Table of the claims of a group, folded; `here` is the run of most of them, if not given."""
+def cells_html(claims: Sequence[Claim], verdicts: Mapping[str, Settled], caption: str) -> str:
+    """Table of the claims of a group, of the run of most of them where a row names no other."""
     of = [verdicts[claim.id] for claim in claims]
     runs = Counter(each.run for each in of)
-    here = here or runs.most_common(1)[0][0]
+    here = runs.most_common(1)[0][0]
     rows = "".join(_cell_row(c, each, here) for c, each in zip(claims, of, strict=True))
     other = " Ours are of the " + html.escape(here) + " where no other run is named."
     missed = [c for c in claims if verdicts[c.id].verdict == NOT_REPRODUCED]
     behind = dict.fromkeys(c.if_not.strip() for c in missed if c.if_not)
-    content = (
+    title = f"<caption>{html.escape(caption)}: {counts_text(of)}</caption>"
+    return (
         f"{f'<p><strong>{_REVISED}.</strong></p>' * claims[0].revised}"
-        f"<p>Condition: {html.escape(claims[0].criterion)}. "
+        f"<p class='claim-why'>Condition: {html.escape(claims[0].criterion)}. "
         f"{html.escape(claims[0].why)}{other * (set(runs) > {here})}</p>"
         f"{''.join(f'<p>Where it is not reproduced: {html.escape(t)}</p>' for t in behind)}"
-        f"{scrolling(caption, heads(('Cell', 'Paper', 'Ours', 'Verdict')), rows)}"
+        f"{scrolling(caption, heads(('Cell', 'Paper', 'Ours', 'Verdict')), rows, title)}"
     )
-    return folded(f"{caption}: {counts_text(of)}", content, "companion-cells")
 
 
 def _cell_row(claim: Claim, of: Settled, here: str) -> str:
@@ -447,6 +436,18 @@ def counts_text(verdicts: Iterable[Settled]) -> str:
     """How many verdicts there are of each kind, in words."""
     count = Counter(of.verdict for of in verdicts)
     return ", ".join(f"{count[word]} {word}" for word in WORDS if count[word])
+
+
+def held_text(verdicts: Iterable[Settled]) -> str:
+    """How many of some verdicts hold, and what the others are; of those not judged only that."""
+    count = Counter(of.verdict for of in verdicts)
+    held, total = count[REPRODUCED] + count[REDUCED], count.total()
+    others = [w for w in WORDS if count[w] and w not in (REPRODUCED, REDUCED)]
+    said = [f"{count[word]} {word}" for word in others]
+    if {*others} <= {NOT_COMPARABLE, CANNOT} and not held:
+        return ", ".join(said)
+    scale = " at reduced scale" * (held > 0 and held == count[REDUCED])
+    return ", ".join([f"{held} of {total} hold{scale}", *said])
 
 
 def of_claim(records: Mapping[str, Found], claim_id: str) -> dict[str, Found | None]:

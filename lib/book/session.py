@@ -30,7 +30,6 @@ from lib.book.execute import (
 from lib.book.notebooks import MINE
 from lib.book.parameters import Parameter, ParameterError, parse_parameters, validate_parameters
 from lib.book.render import (
-    LONGEST,
     csv_link,
     figure_html,
     note_html,
@@ -277,12 +276,12 @@ class Chapter:
         csv : pandas.DataFrame, optional
             What the download holds, where the table shown is a digest of it.
         aside : bool
-            Whether the argument does without it: then it is folded, however short.
+            Whether the argument does without it: then it is set smaller.
         """
         flat = frame if frame.index.names == [None] else frame.reset_index()
         source = flat if csv is None else csv
         download = csv_link(source, f"{self.name}_{name}.csv")
-        page = table_html(flat, caption, formats, download, 0 if aside else LONGEST)
+        page = table_html(flat, caption, formats, download, aside=aside)
         whole = {} if csv is None else {"whole": csv.to_csv(index=False)}
         self._csv[name] = source.to_csv(index=False)
         _display(
@@ -324,7 +323,7 @@ class Chapter:
         caption : str
             What it means.
         aside : str
-            Where the argument does without it: words under which it is folded.
+            Where the argument does without it: its subject in a few words, which records keep.
         theory : bool
             Nothing in it comes from this run: it is shown whichever run the page shows.
         """
@@ -334,7 +333,7 @@ class Chapter:
 
         svg, wide = svg_pair(figure, f"{self.name}.{name}")
         shown = {
-            "text/html": figure_html(svg, name, alt, caption, aside, wide),
+            "text/html": figure_html(svg, name, alt, caption, wide),
             "text/plain": f"[figure {name}: {alt}]",
         }
         if not theory:  # records keep it, and pages of another run show that run's

@@ -442,6 +442,31 @@ def drop_thebe(context: dict[str, Any]) -> None:
 # ---------------------------------------------------------------------- notebooks
 
 
+def notebook_links(repository: str, folder: str, page: str, chapter: str) -> dict[str, str]:
+    """Where a chapter's executed notebook is, and where a reader can run it."""
+    links = {"Executed notebook (.ipynb)": f"{folder}/{chapter}.ipynb"}
+    if repository:
+        lab = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree"
+        colab = f"https://colab.research.google.com/github/{repository}"
+        links["Binder"] = f"{lab}/book/{page}.py"
+        links["Colab"] = f"{colab}/blob/notebooks/{chapter}.ipynb"
+    return links
+
+
+def launch_buttons(links: Mapping[str, str]) -> dict[str, Any]:
+    """Download and launch buttons of a chapter, as the theme takes them."""
+    return {
+        "type": "group",
+        "buttons": [
+            {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
+            for text, url in links.items()
+        ],
+        "icon": "fas fa-rocket",
+        "tooltip": "Download or run this chapter",
+        "label": "launch-buttons",
+    }
+
+
 def with_arxiv(body: str) -> str:
     """Lead from the numbers of preprints to them."""
     return re.sub(

@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 from docutils import nodes
 from filelock import FileLock
+from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
@@ -41,18 +42,20 @@ from lib.book.notebooks import (
 )
 from lib.book.pages import Page, framed, larger_runs
 from lib.book.records import git_output, read_records, repository
-from lib.book.render import above_html, code_spans, picture_html
+from lib.book.render import above_html, picture_html
 from lib.book.site import (
     MOVED,
     colab_cell,
     drop_thebe,
     folding,
     footer_text,
+    launch_buttons,
     light_svg,
     minify_svg,
     name_toggles,
     named_regions,
     not_found_page,
+    notebook_links,
     plain_math,
     redirect_page,
     shorten,
@@ -103,8 +106,6 @@ def read_executed(text: str) -> nbformat.NotebookNode:
 #: Builders of a site, and those whose pages are one file or are only checked.
 SITES = ("html", "dirhtml")
 BUILDERS = (*SITES, "singlehtml", "linkcheck")
-#: Of more verdicts of one cell a page makes a table.
-_SINGLE = 3
 
 
 def _code_cell(
@@ -112,8 +113,6 @@ def _code_cell(
 ) -> nbformat.NotebookNode:
     outputs, parts = [], [p for p in page.parts(executed) if p["kind"] != "parameters"]
     verdicts = [part for part in parts if part["kind"] == "verdict"]
-    if len(verdicts) <= _SINGLE:
-        verdicts = []
     for part in parts:
         output = part.get("output", {"output_type": "display_data", "metadata": {}})
         data = {k: v for k, v in output.get("data", {}).items() if k not in OWN_MIMES}
@@ -122,7 +121,7 @@ def _code_cell(
         elif part in verdicts:
             if part is not verdicts[0]:
                 continue
-            data["text/html"] = page.several(verdicts)
+            data["text/html"] = page.lines([each["id"] for each in verdicts])
         elif part["kind"] != "other":
             data["text/html"] = page.html(part)
         if "text/html" in data:
@@ -290,6 +289,12 @@ class CloneDirective(SphinxDirective):
 _UNKNOWN = "Get a clone of the repository from whoever gave you this copy of the site."
 
 
+def _ledger_of(app: Sphinx, chapter: str) -> str:
+    """The address of the ledger's page, as seen from a chapter's: known when pages are read."""
+    page = next(page for page, name in app.companion_chapters.items() if name == chapter)
+    return app.builder.get_relative_uri(page, "reproduces")
+
+
 def _addresses(app: Sphinx, docname: str) -> dict[str, str]:
     """Of the chapters, and of the ledger's page."""
     pages = {name: page for page, name in app.companion_chapters.items()}
@@ -349,7 +354,8 @@ def _execute(app: Sphinx) -> None:
     try:
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
-        app.companion_statements = read_statements(book / "statements.yml", claims)
+        app.companion_statements = stated = read_statements(book / "statements.yml", claims)
+        statements = {i: each for each in stated.values() for i in each.claims}
         app.companion_settings = read_settings(book / "settings.yml")
         values, figures = quoted_values(book), quoted_figures(book)
         build = _shows_build()
@@ -361,7 +367,8 @@ def _execute(app: Sphinx) -> None:
             larger = larger_runs(read_records(book, name), executed[name].profile)
             runs = {each: judged_anew(claims, run) for each, run in larger.items()}
             wanted = values.get(name, ()), figures.get(name, ())
-            app.companion_pages[name] = Page(executed[name], runs, claims, path, *wanted, build)
+            of = executed[name], runs, claims, path, *wanted, build
+            app.companion_pages[name] = Page(*of, statements, partial(_ledger_of, app, name))
     except (BuildError, ValueError) as error:
         raise ExtensionError(str(error)) from error
     _pages_by_text.clear()
@@ -477,32 +484,14 @@ def _complete_page(
 ) -> None:
     """Give a page what this book adds to the theme, and take away what it does not use."""
     if chapter := app.companion_chapters.get(pagename):
-        context["header_buttons"].append(_buttons(app, pagename, chapter, context["pathto"]))
+        folder = context["pathto"]("notebooks", 1)
+        links = notebook_links(app.companion_repository, folder, pagename, chapter)
+        context["header_buttons"].append(launch_buttons(links))
+        source = {"Source (.py)": context["pathto"](f"_sources/{pagename}.py", 1)}
+        context["body"] += app.companion_pages[chapter].foot(source | links)
     drop_thebe(context)
     name_toggles(context)
     _describe(app, pagename, context, doctree)
-
-
-def _buttons(
-    app: Sphinx, pagename: str, chapter: str, pathto: Callable[..., str]
-) -> dict[str, Any]:
-    """Download and launch buttons of a chapter."""
-    links = [("Notebook (.ipynb)", f"{pathto('notebooks', 1)}/{chapter}.ipynb")]
-    if app.companion_repository:
-        lab = f"https://mybinder.org/v2/gh/{app.companion_repository}/HEAD?urlpath=lab/tree"
-        colab = f"https://colab.research.google.com/github/{app.companion_repository}"
-        links.append(("Binder", f"{lab}/book/{pagename}.py"))
-        links.append(("Colab", f"{colab}/blob/notebooks/{chapter}.ipynb"))
-    return {
-        "type": "group",
-        "buttons": [
-            {"type": "link", "text": text, "url": url, "tooltip": text, "icon": "fas fa-rocket"}
-            for text, url in links
-        ],
-        "icon": "fas fa-rocket",
-        "tooltip": "Download or run this chapter",
-        "label": "launch-buttons",
-    }
 
 
 def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -519,11 +508,8 @@ def _describe(app: Sphinx, pagename: str, context: dict[str, Any], doctree: Any)
     )
     pages: dict[str, Page] = app.companion_pages
     chapter = app.companion_chapters.get(pagename)
-    shown = [] if chapter else [page.finished for page in pages.values()]
-    footer = footer_text(lib.__version__, shown)
-    if chapter:
-        footer += " " + code_spans(pages[chapter].source)
-    context["theme_extra_footer"] = f"<p>{footer}</p>"
+    shown = [page.finished for name, page in pages.items() if chapter in (None, name)]
+    context["theme_extra_footer"] = f"<p>{footer_text(lib.__version__, shown)}</p>"
     if "body" in context:
         body = with_cards(named_regions(context["body"]), _definitions(app))
         context["body"] = with_arxiv(body) if pagename == "bibliography" else body
@@ -553,6 +539,14 @@ def _description(doctree: Any) -> str:
     return ""
 
 
+def _enter_code(translator: Any, node: nodes.Node) -> None:
+    translator.body.append("<div class='companion-code' hidden>")
+
+
+def _leave_code(translator: Any, node: nodes.Node) -> None:
+    translator.body.append("</div>")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register events, roles and directives."""
     say_once()
@@ -577,7 +571,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("clone", CloneDirective)
     app.add_css_file("companion.css")
     app.add_css_file("widgets.css")
-    app.add_js_file("code.js")  # before anything is drawn
+    app.setup_extension("myst_nb")  # which folds a cell's code: here it waits at the foot
+    app.add_node(HideCodeCellNode, override=True, html=(_enter_code, _leave_code))
+    app.add_js_file("code.js", loading_method="defer")
     app.add_js_file("widgets.js", loading_method="defer")
     app.add_js_file("ledger.js", loading_method="defer")
     app.add_js_file("cards.js", loading_method="defer")

@@ -196,18 +196,19 @@ def _thinned(x: npt.NDArray, y: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray]:
 
 
 def plot_tipping_point(point: float) -> Figure:
-    """Draw a tipping point beside the errors that the estimator made on FMoW."""
+    """Draw a tipping point beside the errors that the estimator made on FMoW.
+
+    Were it as wrong here as it was there, SUITABLE would be shown at the point's left alone.
+    """
     from lib.plot import COLOURS, new_figure
 
     errors: npt.NDArray[np.float64] = np.array(FMOW_ERRORS)
     figure, ax = new_figure(height=2.8)
     edges = np.arange(-0.06, 0.2, 0.01)
-    for beyond, colour, label in (
-        (errors <= point, "0.75", "the decision stands"),
-        (errors > point, COLOURS[1], "it turns"),
-    ):
-        ax.hist(errors[beyond], edges, color=colour, label=label)
-    ax.axvline(point, color="black", linewidth=1.2, label="tipping point")
+    parts, colours = [errors[errors <= point], errors[errors > point]], [COLOURS[0], COLOURS[1]]
+    said = ["SUITABLE", "not SUITABLE"]
+    ax.hist(parts, edges, stacked=True, color=colours, label=said)
+    ax.axvline(point, color="black", linewidth=1.2, label="| tipping point")
     ax.set_xlabel("accuracy on user data overstated by")
     ax.set_ylabel("folds and models")
     _words(ax)

@@ -19,7 +19,7 @@ def _format(column: pd.Series) -> str:
     return ".3g" if mixed else ".3f"
 
 
-def show(chapter: Any, report: Report, name: str) -> None:
+def show(chapter: Any, report: Report, name: str, figures: bool = True) -> set[str]:
     """Show what an analysis found on a chapter's page, or why it was skipped; or all verdicts.
 
     Parameters
@@ -31,6 +31,13 @@ def show(chapter: Any, report: Report, name: str) -> None:
     name : str
         Of :data:`lib.report.ANALYSES`; or ``"verdicts"``, for a picture of what a report says
         first.
+    figures : bool
+        Whether to show the analysis's figures, too; else the chapter draws from its tables.
+
+    Returns
+    -------
+    set of str
+        The tables that are shown.
     """
     if name == "verdicts":
         answers = verdicts(report.analyses, report.settings)
@@ -40,12 +47,12 @@ def show(chapter: Any, report: Report, name: str) -> None:
             alt="; ".join(f"{one.question} {one.word}" for one in answers),
             caption="What the page of this report says first.",
         )
-        return
+        return set()
     if name not in ANALYSES:
         raise ValueError(f"name must be one of {', '.join(ANALYSES)}, verdicts, got {name!r}")
     if name in report.skipped:
         chapter.note(f"{ANALYSES[name]}: skipped. {report.skipped[name]}")
-        return
+        return set()
     found = report.analyses[name]
     chapter.note(found.verdict)
     for place, (key, table) in enumerate(found.tables.items()):
@@ -55,10 +62,11 @@ def show(chapter: Any, report: Report, name: str) -> None:
             if is_float_dtype(table[c]) or is_object_dtype(table[c])
         }
         chapter.table(table, key, found.captions[key], formats, aside=place > 0)
-    for key, drawing in found.drawings.items():
+    for key, drawing in found.drawings.items() if figures else ():
         chapter.figure(drawing.draw(), key, alt=drawing.alt, caption=drawing.caption)
     notes = [f"{text[:1].upper()}{text[1:]}." for text in found.warnings]
     if len(notes) > 1:
         chapter.note("\n- ".join(["Notes", *notes]))
     elif notes:
         chapter.note(f"Note: {found.warnings[0]}.")
+    return set(found.tables)

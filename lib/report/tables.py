@@ -160,6 +160,11 @@ class Builder:
             found = array("d", map(float, cells))
         except ValueError:
             self._odd = True
+            codes = [] if self._text else [self._words.get(cell, -1) for cell in cells]
+            if codes and min(codes) >= 0:  # words that were met before, as of a column of groups
+                self._codes.extend(codes)
+                self.numbers.extend([np.nan] * len(codes))
+                return
             for cell in cells:
                 self.add_cell(cell)
             return

@@ -39,7 +39,7 @@ def most(repetitions, error):
 )
 def test_true_claims_are_rarely_refuted(mu, n, digits):
     """Rounded scores say less: the true curve is above the one that is claimed."""
-    rng, repetitions = np.random.default_rng([n, int(mu)]), 400
+    rng, repetitions = np.random.default_rng([n, int(mu)]), 250
     curves = [attack_curve(drawn(n, mu, rng, digits), LEVEL) for _ in range(repetitions)]
     refuted = sum(curve.margin(lambda fpr: gaussian_fnr(fpr, mu)) > 0 for curve in curves)
     assert refuted <= most(repetitions, 1 - LEVEL)

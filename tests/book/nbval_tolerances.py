@@ -1,7 +1,8 @@
 """A plugin for nbval: tables as CSV, and numbers compared by the tolerances of this folder.
 
-Kernels are forks of a process that has imported what chapters import, which takes longer than many
-a chapter. They draw no figures: nothing of these is compared, and the build has drawn them.
+Kernels are forks of one process. If chapters are executed anew (`ANEW` in the environment), it has
+imported what they import, which takes longer than many a chapter; and they draw no figures: nothing
+of these is compared, and the build has drawn them.
 
 nbval compares texts. Here an output that agrees with the expected one within tolerances is taken
 for it; what differs by more is left as it is, so that nbval fails and shows both. Of an executed
@@ -61,15 +62,26 @@ class _output(dict):
         super().__init__(data=data)
 
 
-def _without_figures(*given) -> None:
+def _quietly(*given) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+    be_a_kernel(*given)
+
+
+def _without_figures(*given) -> None:
     from matplotlib import pyplot
 
     import lib.plot
 
     lib.plot.svg_pair = lambda figure, *_: pyplot.close(figure) or (b"<svg></svg>", b"")
-    be_a_kernel(*given)
+    _quietly(*given)
+
+
+class Bare(Fork):
+    """Shows again what was computed elsewhere."""
+
+    preloaded = ("ipykernel.ipkernel", "ipykernel.kernelapp")
+    be = staticmethod(_quietly)
 
 
 class Drawless(Fork):
@@ -83,6 +95,6 @@ class Drawless(Fork):
     be = staticmethod(_without_figures)
 
 
-local_provisioner.launch_kernel = Drawless
+local_provisioner.launch_kernel = Drawless if os.environ.get("ANEW") else Bare
 IPyNbCell.compare_outputs = compare
 nbval.kernel.KernelManager = type("KernelManager", (OwnSockets, KernelManager), {})

@@ -27,8 +27,8 @@ from lib.book.parameters import validate_parameters
 ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "tests" / "expected"
 TAG = "expect-numbers"
-#: Chapters whose trainings are stored, and which take a few seconds beside them: papermill itself
-#: runs these, and nbval itself compares what it wrote. One trains, the other moves.
+#: Chapters whose trainings are stored, and which take a few seconds beside them: nbval itself
+#: compares what the site hands out of these. One trains, the other moves.
 LITERALLY = ("training", "suitability")
 
 
@@ -69,14 +69,29 @@ def expected_texts(folder: Path) -> tuple[str, dict[str, str]]:
     return (folder / "numbers.txt").read_text(encoding="utf-8"), tables
 
 
+def shown_again(text: str, tables: dict[str, str]) -> str:
+    """Code that shows what nbval compares of an executed cell, and computes nothing."""
+    shown = [{TABLE_MIME: {"name": name, "csv": table}} for name, table in tables.items()]
+    lines = [f"print({text!r}, end='')"] if text else []
+    lines += ["from IPython.display import display"] if shown else []
+    return "\n".join(lines + [f"display({each!r}, raw=True)" for each in shown])
+
+
 def reference_notebook(
-    chapter: str, text: str, parameters: dict, executed: list, numbers: str, tables: dict[str, str]
+    chapter: str,
+    parameters: dict,
+    executed: list,
+    expected: tuple[str, dict[str, str]],
+    anew: bool = False,
 ) -> nbformat.NotebookNode:
     """Chapter, parameters injected, with the expected texts as reference outputs.
 
-    `executed` has the cells of an execution, the injected parameters included: which cell shows
-    which table. At the end stand two cells with a changed expected number, which nbval must refuse.
+    `executed` has the cells of an execution, the injected parameters included. What they showed is
+    shown again, unless they are to be executed `anew`. At the end stand two cells with a changed
+    expected number, which nbval must refuse.
     """
+    text = chapter_files(ROOT / "book")[chapter].read_text(encoding="utf-8")
+    numbers, tables = expected
     notebook = read_chapter(text)
     for cell in notebook.cells:
         cell.metadata.setdefault("tags", [])  # papermill expects these, and its own entry
@@ -88,13 +103,13 @@ def reference_notebook(
         names = list(shown_tables(done))
         texts = {"numbers": numbers} if is_tagged(cell) else {}
         expect(cell, texts | {name: tables[name] for name in names})
+        cell.source = cell.source if anew else shown_again(printed(done), shown_tables(done))
     allowed = tolerances(chapter)
     (last,) = [cell for cell in cells if is_tagged(cell)]
     shown = {name: text for done in executed for name, text in shown_tables(done).items()}
     name = next(name for name in shown if changed(tables[name], allowed, name))
-    show = {TABLE_MIME: {"name": name, "csv": shown[name]}}
-    source = f"from IPython.display import display\ndisplay({show!r}, raw=True)"
-    wrong = [nbformat.v4.new_code_cell(last.source), nbformat.v4.new_code_cell(source)]
+    sources = last.source, shown_again("", {name: shown[name]})
+    wrong = list(map(nbformat.v4.new_code_cell, sources))
     expect(wrong[0], {"numbers": changed(numbers, allowed)})
     expect(wrong[1], {name: changed(tables[name], allowed, name)})
     notebook.cells += wrong

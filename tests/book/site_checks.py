@@ -1,6 +1,6 @@
 """What a good page is: checks in a browser that run on any folder of HTML pages.
 
-`visit` opens a page once, looks at it in both themes and at both widths, and returns a `Visit` with
+`visit` loads a page once, looks at it in both themes and at both widths, and returns a `Visit` with
 everything that is wrong on it, by the kind of fault; `page_weights` needs no browser.
 """
 
@@ -17,13 +17,16 @@ DESKTOP, PHONE = 1280, 360
 MEGABYTE = 1_000_000
 HEAVIEST = MEGABYTE
 
+#: What a page keeps of a reader's choices is not for the next one.
+FORGET = "() => { try { localStorage.clear(); } catch { } }"
+
 #: Hidden parts are opened first, so that what a click shows is looked at as well.
 PREPARE = """async () => {
   const still = document.createElement('style');
   still.textContent = '*, ::before, ::after { transition: none !important; '
     + 'animation: none !important; }';
   document.head.append(still);
-  document.documentElement.classList.add('companion-code');
+  document.querySelector('.companion-foot button')?.click();
   for (const folded of document.querySelectorAll('details')) folded.open = true;
   const loaded = image => new Promise(done => { image.onload = image.onerror = done; });
   for (const image of document.images) image.loading = 'eager';
@@ -241,70 +244,78 @@ class Visit:
     measured: list[int] = field(default_factory=list)
 
 
-def visit(browser, url: str, settle: float = 0.5, measure: str = "") -> Visit:
-    """Open a page and look at it: on a desktop in either theme, then as wide as a phone.
+def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = "") -> Visit:
+    """Look at what is at an address: on a desktop in either theme, then as wide as a phone.
 
-    The theme's script makes what has begun to scroll focusable 0.3 s after the window changed;
-    `settle` is how long to wait for it. On a desktop that time has passed with other checks.
-    `measure` is evaluated before anything is opened, and its result kept. Pages that share a
-    context, given for `browser`, load the theme and MathJax once. No other host is reached: see
-    `site_tools.LAUNCH`.
+    `page` is one that is open: as it goes from one address to another it starts no process anew,
+    and loads the theme and MathJax once. axe takes half of the time: pages that are made of the
+    same parts may go without. `measure` is evaluated before anything is opened, and its result
+    kept. The theme makes what has begun to scroll focusable 0.3 s after the window has changed,
+    on a busy machine later: faults of a width are those that stay for `patience` seconds. No other
+    host is reached: see `site_tools.LAUNCH`.
     """
-    page = browser.new_page()
-    page.set_viewport_size({"width": DESKTOP, "height": 900})
-    result = Visit()
-    errors, outside = [], []
-    page.on("pageerror", lambda e: errors.append(str(e)))
-    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    page.on("response", lambda r: result.seen.append(r.url))
-    page.on("response", lambda r: errors.append(f"{r.status} {r.url}") if r.status >= 400 else None)
+    result, errors, outside = Visit(), [], []
 
-    def guard(request):
+    def answered(response):
+        result.seen.append(response.url)
+        if response.status >= 400:
+            errors.append(f"{response.status} {response.url}")
+
+    def asked(request):
         target = urlsplit(request.url)
         if target.scheme in ("http", "https") and target.hostname != "127.0.0.1":
             outside.append(request.url)
 
-    page.on("request", guard)
+    listeners = {
+        "pageerror": lambda e: errors.append(str(e)),
+        "console": lambda m: errors.append(m.text) if m.type == "error" else None,
+        "response": answered,
+        "request": asked,
+    }
+    page.set_viewport_size({"width": DESKTOP, "height": 900})
+    for event, listener in listeners.items():
+        page.on(event, listener)
     page.goto(url, wait_until="load")
     page.evaluate(TYPESET)
     if measure:
         result.measured = page.evaluate(measure)
-    opened = time.monotonic()
     page.evaluate(PREPARE)
     structure = page.evaluate(STRUCTURE)
     result.formulas, result.figures = structure["formulas"], structure["figures"]
     result.tables = structure["tables"]
     result.faults |= structure["found"]
-    # Contrast is looked at below, of formulas too and faster. Formulas describe themselves.
-    rules = {"color-contrast": {"enabled": False}}
-    options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
-    accessible = AXE.run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
-    seen = [f"{v['id']}: {n['html'][:160]}" for v in accessible for n in v["nodes"]]
-    result.faults |= {"axe": seen} if seen else {}
+    if axe and (seen := _not_accessible(page)):
+        result.faults["axe"] = seen
     for theme in ("light", "dark"):
         contrast = page.evaluate(CONTRAST, theme)
         result.texts += contrast["looked"]
         result.faults |= contrast["found"]
     for width in (DESKTOP, PHONE):
-        if width != DESKTOP:
-            page.set_viewport_size({"width": width, "height": 900})
-            opened = time.monotonic()
-        rest = max(0, settle - (time.monotonic() - opened))
-        page.evaluate("ms => new Promise(done => setTimeout(done, ms))", 1000 * rest)
-        shape = page.evaluate(WIDTH)
-        for _ in range(10):  # on a busy machine the script is late
-            if "scrolls without keyboard" not in shape["found"]:
-                break
-            page.evaluate("() => new Promise(done => setTimeout(done, 500))")
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(150)  # what is drawn anew when the window changes
+        shape, end = page.evaluate(WIDTH), time.monotonic() + patience
+        while shape["found"] and time.monotonic() < end:
+            page.wait_for_timeout(100)
             shape = page.evaluate(WIDTH)
         result.scrolling = shape["scrolling"]
         result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
-    page.close()
+    page.evaluate(FORGET)
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
     if errors:
         result.faults["errors"] = errors
     if outside:
         result.faults["other hosts asked"] = outside
     return result
+
+
+def _not_accessible(page) -> list[str]:
+    """What axe finds; contrast is looked at elsewhere, of formulas too and faster."""
+    rules = {"color-contrast": {"enabled": False}}
+    options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
+    # Formulas describe themselves.
+    found = AXE.run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
+    return [f"{v['id']}: {n['html'][:160]}" for v in found for n in v["nodes"]]
 
 
 def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:

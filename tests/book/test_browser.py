@@ -1,17 +1,15 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
-import functools
 import gzip
 import re
-import urllib.error
 import urllib.request
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import nbformat
 import pytest
 from notebooks import quick_parameters
-from page_shapes import MEASURE, Shape, shape, too_long
+from page_shapes import MEASURE, Shape, too_long
 from site_checks import DESKTOP, PHONE, TYPESET, page_names, page_weights, search, too_heavy, visit
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
@@ -30,10 +28,25 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def visited(browser, address):
-    """Opens a page, each once."""
-    context = browser.new_context()
-    return functools.cache(lambda name: visit(context, f"{address}/{name}", measure=MEASURE))
+def tab(browser):
+    """One page for all that do not change what a browser keeps: it loads the theme once."""
+    return browser.new_page()
+
+
+@pytest.fixture
+def page(tab):
+    tab.set_viewport_size({"width": DESKTOP, "height": 800})
+    yield tab
+    tab.emulate_media(media="null")
+
+
+#: A page of each kind, with all the parts of which pages are made: axe looks at these.
+KINDS = ("index", "audit", "suitability", "your_model", "papers", "reproduces", "maintainers")
+KINDS += ("which_function", "search", "reference/counterfactual")
+
+
+def all_pages() -> set[str]:
+    return {*page_names(HTML), *page_names(HTML, "reference")}
 
 
 def shows_data(name: str) -> bool:
@@ -56,36 +69,28 @@ def shows_data(name: str) -> bool:
         for of_data in (True, False)
     ],
 )
-def test_every_page_is_without_fault_and_none_too_long(browser, address, visited, half, of_data):
+def test_every_page_is_without_fault_and_none_too_long(page, address, half, of_data):
     """The halves are for two workers."""
-    names = [name for name in page_names(HTML) if shows_data(name) == of_data][half::2]
+    inner = [] if of_data else page_names(HTML, "reference")
+    assert of_data or len(inner) >= 8
+    names = [name for name in page_names(HTML) if shows_data(name) == of_data] + inner
+    names = names[half::2]
     assert len(names) >= 4
-    found = {name: visited(name) for name in names}
+    axe = {f"{name}.html" for name in KINDS}
+    found = {n: visit(page, f"{address}/{n}", axe=n in axe, measure=MEASURE) for n in names}
     assert {name: page.faults for name, page in found.items() if page.faults} == {}
     assert all(page.texts > 20 for page in found.values())
     shapes = {name: Shape(*page.measured) for name, page in found.items()}
-    if not of_data:
-        inner = page_names(HTML, "reference")
-        assert len(inner) >= 8
-        shapes |= {name: shape(browser, f"{address}/{name}") for name in inner[half::2]}
     files = chapter_files(ROOT / "book").values()
     chapters = {p.relative_to(ROOT / "book").with_suffix(".html").as_posix() for p in files}
     assert too_long(shapes, chapters) == []
+    if one := found.get("suitability.html"):  # what there is was seen
+        assert min(one.formulas, one.figures, one.tables) > 3
+        assert one.scrolling > 0
 
 
-def test_a_page_of_the_reference_is_without_fault(visited):
-    """One of them: all are made alike."""
-    assert visited("reference/counterfactual.html").faults == {}
-
-
-@pytest.mark.data
-def test_chapters_have_typeset_formulas_figures_and_tables_that_scroll(visited):
-    page = visited("suitability.html")
-    assert page.formulas > 3
-    assert page.figures > 3
-    assert page.tables > 3
-    assert page.scrolling > 0
-    assert "data:image/svg+xml," in (HTML / "suitability.html").read_text(encoding="utf-8")
+def test_axe_looks_at_pages_that_are_there():
+    assert {f"{name}.html" for name in KINDS} <= all_pages()
 
 
 @pytest.mark.data
@@ -97,10 +102,10 @@ def test_no_page_is_too_heavy(address):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["index", "audit", "canaries", "normalized_score", "suitability"])
+@pytest.mark.parametrize("name", ["index", "audit", "canaries"])  # the last two are the heaviest
 def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, address, name):
     """Hosts compress texts; letters and pictures travel as they are."""
-    page, loaded = browser.new_page(), set()
+    page, loaded = browser.new_page(), set()  # which has nothing in store
     page.on("response", lambda response: loaded.add(urlsplit(response.url).path))
     page.goto(f"{address}/{name}.html")
     page.evaluate(TYPESET)
@@ -110,6 +115,7 @@ def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, addres
         content = file.read_bytes()
         texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
         sizes[file.name] = len(gzip.compress(content, 6) if texts else content)
+    page.close()
     assert {f"{name}.html", "pydata-sphinx-theme.css"} <= sizes.keys()
     assert not {"fontawesome.js", "searchindex.js"} & sizes.keys()
     assert sum(sizes.values()) < 1_000_000, sizes
@@ -123,25 +129,28 @@ def test_no_page_shows_where_an_object_lies_in_memory(address):
     assert not [name for name, text in texts.items() if address_of.search(text)]
 
 
-@pytest.mark.parametrize("old", MOVED)
-def test_old_addresses_lead_to_pages_that_stay(browser, address, old):
-    page = browser.new_page()
-    page.goto(f"{address}/{old}.html")
-    page.wait_for_url(f"{address}/{MOVED[old]}.html")
-    assert page.locator("article h1").count() == 1
-    page.close()
+def test_old_addresses_lead_to_pages_that_stay(page, address):
+    for old, new in MOVED.items():
+        text = (HTML / f"{old}.html").read_text(encoding="utf-8")
+        (leads,) = re.findall(r'<meta http-equiv="refresh" content="0; url=([^"]+)" />', text)
+        assert urljoin(f"{address}/{old}.html", leads) == f"{address}/{new}.html"
+    assert {f"{new}.html" for new in MOVED.values()} <= all_pages()
+    for old in ("gap", "reference/data_papers"):
+        page.goto(f"{address}/{old}.html")
+        page.wait_for_url(f"{address}/{MOVED[old]}.html")
 
 
 @pytest.mark.parametrize(
-    ("term", "page"), [("Clopper-Pearson", "audit"), ("abstains", "counterfactual")]
+    ("term", "name", "on_disk"),
+    [("Clopper-Pearson", "audit", False), ("abstains", "counterfactual", True)],
 )
-def test_search_finds_pages(browser, address, term, page):
+def test_search_finds_pages(browser, address, term, name, on_disk):
     """Also on a disk, where a page may not read the others."""
-    for site in (address, HTML.as_uri()):
-        found = search(browser, site, term)
-        names = [link.partition("#")[0].removeprefix(f"{site}/") for _, link in found]
-        assert f"{page}.html" in names
-        assert all((HTML / name).is_file() for name in names)
+    site = HTML.as_uri() if on_disk else address
+    found = search(browser, site, term)
+    names = [link.partition("#")[0].removeprefix(f"{site}/") for _, link in found]
+    assert f"{name}.html" in names
+    assert all((HTML / each).is_file() for each in names)
 
 
 @pytest.mark.data
@@ -160,13 +169,12 @@ def test_links_to_claims_lead_to_verdicts(address, page, links):
 
 
 @pytest.mark.data
-def test_the_ledger_can_be_filtered(browser, address):
+def test_the_ledger_can_be_filtered(page, address):
     rows = "tr.statement"
     shown = (
         f"() => [...document.querySelectorAll('{rows}')].filter(r => r.checkVisibility())"
         ".map(r => [r.textContent, (r.querySelector('.verdict') || {}).textContent])"
     )
-    page = browser.new_page()
     page.goto(f"{address}/reproduces.html")
     total = page.locator(rows).count()
     said = page.locator(".companion-filter output")
@@ -186,7 +194,6 @@ def test_the_ledger_can_be_filtered(browser, address):
     page.get_by_label("Verdict").select_option("")
     page.get_by_label("Words in the statement").fill("")
     assert page.evaluate(shown) == at_first
-    page.close()
 
 
 def test_notebook_download_and_csv(address):
@@ -194,11 +201,12 @@ def test_notebook_download_and_csv(address):
         notebook = nbformat.reads(response.read().decode(), as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells)
     assert not any("{value}`" in c.source for c in notebook.cells if c.cell_type == "markdown")
-    assert "data:text/csv;base64," in (HTML / "suitability.html").read_text(encoding="utf-8")
+    text = (HTML / "suitability.html").read_text(encoding="utf-8")
+    assert "data:text/csv;base64," in text
+    assert "data:image/svg+xml," in text
 
 
-def test_a_word_shows_its_card_to_mouse_and_keyboard(browser, address):
-    page = browser.new_page()
+def test_a_word_shows_its_card_to_mouse_and_keyboard(page, address):
     page.goto(f"{address}/audit.html")
     for kind, said in (("glossary", "accuracy"), ("bibliography", "2023")):
         link = page.locator(f"a.companion-card[href*='{kind}.html#']").first
@@ -216,63 +224,58 @@ def test_a_word_shows_its_card_to_mouse_and_keyboard(browser, address):
         link.evaluate("e => e.blur()")
         link.hover()
         assert link.evaluate("e => getComputedStyle(e, '::after').content") == content
-    page.close()
 
 
-@pytest.mark.parametrize("name", ["audit", "beyond/gap"])
-def test_the_typeface_comes_with_the_site(browser, address, name):
+@pytest.mark.parametrize(("name", "on_disk"), [("audit", False), ("beyond/gap", True)])
+def test_the_typeface_comes_with_the_site(page, address, name, on_disk):
     """Also on a disk, and from a folder below."""
-    for site in (address, HTML.as_uri()):
-        page = browser.new_page()
-        page.goto(f"{site}/{name}.html")
-        loaded = page.evaluate(
-            "() => document.fonts.ready.then(all => [...all]"
-            ".filter(f => f.family.includes('Companion') && f.status === 'loaded').length)"
-        )
-        used = page.evaluate("() => getComputedStyle(document.querySelector('h1')).fontFamily")
-        page.close()
-        assert loaded == 2, site  # upright and italic
-        assert used.startswith('"Companion Sans"')
-
-
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-@pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
-def test_a_diagram_is_shown_once_and_its_words_can_be_read(browser, address, name, width):
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto(f"{address}/{name}.html")
-    shown = [e for e in page.query_selector_all(".companion-drawing svg") if e.is_visible()]
-    (drawing,) = shown
-    box = drawing.bounding_box()
-    assert 0 <= box["x"] < box["x"] + box["width"] <= width
-    sizes = drawing.evaluate(
-        """e => [...e.querySelectorAll('text')].map(t =>
-             parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)"""
+    page.goto(f"{HTML.as_uri() if on_disk else address}/{name}.html")
+    loaded = page.evaluate(
+        "() => document.fonts.ready.then(all => [...all]"
+        ".filter(f => f.family.includes('Companion') && f.status === 'loaded').length)"
     )
-    assert len(sizes) >= 7
-    assert min(sizes) >= 11
-    page.close()
+    assert loaded == 2  # upright and italic
+    used = page.evaluate("() => getComputedStyle(document.querySelector('h1')).fontFamily")
+    assert used.startswith('"Companion Sans"')
 
 
-def test_a_chapter_prints_as_a_clean_document(browser, address):
+@pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
+def test_a_diagram_is_shown_once_and_its_words_can_be_read(page, address, name):
+    page.goto(f"{address}/{name}.html")
+    for width in (DESKTOP, PHONE):
+        page.set_viewport_size({"width": width, "height": 800})
+        shown = [e for e in page.query_selector_all(".companion-drawing svg") if e.is_visible()]
+        (drawing,) = shown
+        box = drawing.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= width
+        sizes = drawing.evaluate(
+            """e => [...e.querySelectorAll('text')].map(t =>
+                 parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)"""
+        )
+        assert len(sizes) >= 7
+        assert min(sizes) >= 11
+
+
+def test_a_chapter_prints_as_a_clean_document(page, address):
     """A4 in portrait: solutions and tables are open, code and navigation gone, nothing is cut."""
-    page = browser.new_page(viewport={"width": 703, "height": 1000})  # A4 less Chromium's margins
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 less Chromium's margins
     page.goto(f"{address}/audit.html")
     page.evaluate(TYPESET)
     page.emulate_media(media="print")
     visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
         assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
-    clicked = "summary, .companion-search, .companion-download, .companion-filter, .claim-more"
-    code = page.query_selector_all("details.above-input")
+    clicked = "summary, .companion-search, .companion-download, .companion-filter"
+    code = page.query_selector_all(".companion-code, .companion-foot button")
     assert len(code) > 3
     assert not any(e.evaluate(visible) for e in code)
     opened = ":is(.sd-dropdown, .companion-rows)"
-    folded = page.query_selector_all(f".bd-article details{opened} > :not({clicked})")
+    folded = page.query_selector_all(f".bd-article > section details{opened} > :not({clicked})")
     assert len(folded) > 3
     assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
-    closed = page.query_selector_all(".bd-article .companion-claim > :not(summary)")
-    assert len(closed) > 3
-    assert not any(e.evaluate("e => e.checkVisibility()") for e in closed)
+    assert len(page.query_selector_all(".companion-claim")) > 3
+    assert page.locator(".companion-foot").get_by_text("This page shows").is_visible()
+    assert not page.locator(".companion-parameters").is_visible()
     figures = page.query_selector_all(".bd-article > section .companion-figure:has(img)")
     shares = [
         f.evaluate("f => f.querySelector('img').clientWidth / f.clientWidth")
@@ -291,4 +294,3 @@ def test_a_chapter_prints_as_a_clean_document(browser, address):
     assert printed.startswith(b"%PDF-")
     pages = len(re.findall(rb"/Type\s*/Page\b", printed))
     assert 8 <= pages <= 60
-    page.close()

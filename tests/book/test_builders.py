@@ -1,15 +1,24 @@
 """Builders beside html, one after the other in one checkout; builds from and to other places."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import throwaway
+from playwright.sync_api import Error, sync_playwright
 from site_tools import CHROMIUM, NEEDS_CHROMIUM
+from sphinx.errors import ExtensionError
 from throwaway import Book, make_book
+
+from lib.book import sphinx_ext
+from lib.book.__main__ import main
 
 HREF = re.compile(r"""(?:href|src)=["']([^"'#][^"']*)["']""")
 
@@ -28,52 +37,68 @@ def dead_links(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def book(tmp_path_factory) -> Book:
+    """Below a name that URLs find hard; its chapters are executed by the first build."""
+    made = make_book(tmp_path_factory.mktemp("builders") / "Bücher und mehr")
+    made.edit("book/index.md", "# A book\n", "# [A book](https://example.org/away)\n")  # offline
+    return made
+
+
 @pytest.mark.slow
-def test_each_builder_is_right_or_says_in_one_line_why_not(tmp_path):
-    """Each leaves pages as another would have addressed them; a name that URLs find hard."""
-    book = make_book(tmp_path / "Bücher und mehr")
-    book.edit("book/index.md", "# A book\n", "# [A book](https://example.org/away)\n")  # offline
-    for builder in ("dirhtml", "singlehtml", "linkcheck", "html"):
+def test_each_builder_leaves_pages_as_another_would_have_addressed_them(book, tmp_path):
+    """The one of a single page: see below."""
+    for builder in ("dirhtml", "linkcheck", "html"):
         said = book.build("book", "-W", "--builder", builder)
-        assert dead_links(book.root / "book" / "_build" / builder) in ([], SEARCH)
+        if builder != "linkcheck":
+            assert dead_links(book.root / "book" / "_build" / builder) == []
     assert "chapters: 0 executed, 2 unchanged" in said
     # From elsewhere, by another spelling, on a bare machine: the same site, nothing is read anew.
     bare = book.environment(LANG="C", LC_ALL="C")
     del bare["HOME"]
     spelled = f"{book.root.name}/../{book.root.name}/book"
-    given = {"cwd": tmp_path, "env": bare, "umask": 0o077, "text": True, "stdout": subprocess.PIPE}
-    said = subprocess.run(book.command(spelled), stderr=subprocess.STDOUT, **given).stdout
-    assert "chapters: 0 executed, 2 unchanged" in said
-    assert "0 added, 0 changed, 0 removed" in said
-    said = book.build("book", "--builder", "latex", fails=True)
-    assert "the builder latex cannot show" in said
-    (book.root / "_config.yml").write_text((book.root / "book" / "_config.yml").read_text())
-    toc = (book.root / "book" / "_toc.yml").read_text().replace("file: ", "file: book/")
-    (book.root / "_toc.yml").write_text(toc.replace("root: ", "root: book/"))
-    assert "build " + str(book.root / "book") in book.build(".", fails=True)
-    moved = Book(book.root.rename(tmp_path / "moved"))  # and nowhere is there a .git
-    assert "chapters: 0 executed, 2 unchanged" in moved.build()
-    assert dead_links(moved.html) == []
+    given = {"cwd": book.root.parent, "env": bare, "umask": 0o077, "text": True}
+    done = subprocess.run(
+        book.command(spelled), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **given
+    )
+    assert "chapters: 0 executed, 2 unchanged" in done.stdout
+    assert "0 added, 0 changed, 0 removed" in done.stdout
+    # And where it was moved to, no chapter is executed anew.
+    subprocess.run(["cp", "-a", str(book.root), str(tmp_path / "moved")], check=True)
+    assert Book(tmp_path / "moved").stale() == []
+
+
+def test_a_builder_or_a_folder_that_will_not_do_is_named(book, tmp_path):
+    """Before anything is executed."""
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "_toc.yml").touch()
+    for builder, folder, said in (
+        ("latex", book.root / "book", "the builder latex cannot show"),
+        ("html", tmp_path, f"build {tmp_path / 'book'}"),
+    ):
+        app = SimpleNamespace(srcdir=folder, builder=SimpleNamespace(name=builder))
+        with pytest.raises(ExtensionError, match=re.escape(said)):
+            sphinx_ext._execute(app)
 
 
 @pytest.mark.slow
 @pytest.mark.browser
 @NEEDS_CHROMIUM
-def test_a_pdf_is_printed_by_a_browser(tmp_path):
+def test_a_pdf_is_printed_of_a_single_page_by_a_browser(book, tmp_path):
     """And the site, in whose folder that builder leaves its page, is as it was."""
-    book, browsers = make_book(tmp_path / "book"), str(tmp_path / "browsers")
-    code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: "
-    tried = subprocess.run(
-        [sys.executable, "-c", code + "p.chromium.launch()"],
-        env=book.environment(PLAYWRIGHT_BROWSERS_PATH=browsers),
-        capture_output=True,
-        text=True,
-    )
-    program = Path(re.search(r"Executable doesn't exist at (.*)", tried.stderr)[1])
+    browsers = str(tmp_path / "browsers")
+    with (
+        mock.patch.dict(os.environ, PLAYWRIGHT_BROWSERS_PATH=browsers),
+        sync_playwright() as playwright,
+        pytest.raises(Error, match="Executable doesn't exist") as caught,
+    ):
+        playwright.chromium.launch()
+    program = Path(re.search(r"Executable doesn't exist at (.*)", str(caught.value))[1])
     program.parent.mkdir(parents=True)
     program.symlink_to(CHROMIUM)
     said = book.build("book", "--builder", "pdfhtml", PLAYWRIGHT_BROWSERS_PATH=browsers)
     assert (book.root / "book/_build/pdf/book.pdf").read_bytes().startswith(b"%PDF"), said
+    assert dead_links(book.html) in ([], SEARCH)
     assert "chapters: 0 executed" in book.build()
     assert dead_links(book.html) == []
 
@@ -88,11 +113,11 @@ AS_OTHERS = (
 )
 
 
-@pytest.fixture
-def kept_from_writing(tmp_path):
+@pytest.fixture(scope="module")
+def kept_from_writing(tmp_path_factory):
     """A book that may only be read, by somebody without a home; how to run a command there."""
-    book, home = make_book(tmp_path / "book"), tmp_path / "home"
-    home.mkdir()
+    home = tmp_path_factory.mktemp("home")
+    book = make_book(tmp_path_factory.mktemp("kept") / "book")
     paths = [home, book.root, *book.root.rglob("*")]
     for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
@@ -115,34 +140,39 @@ def kept_from_writing(tmp_path):
 def test_a_checkout_that_may_not_be_written_is_built_into_another_folder(
     kept_from_writing, tmp_path
 ):
-    (book, run), out = kept_from_writing, tmp_path / "out"
+    (book, run), out, found = kept_from_writing, tmp_path / "out", tmp_path / "found.json"
     command = ("jupyter-book", "build", "book", "--path-output", str(out))
-    for executed in (2, 0):
-        said = run(*command, COMPANION_CACHE=str(tmp_path / "kept"))
-        assert f"chapters: {executed} executed" in said, said
+    said = run(*command, COMPANION_CACHE=str(tmp_path / "kept"))
+    assert "chapters: 2 executed" in said, said
     assert (out / "_build" / "html" / "two.html").exists()
-    said = run(*command, status=1, COMPANION_CACHE=str(book.root / "kept"))
+    stage = ("python", throwaway.__file__)  # of a build
+    run(*stage, "stale", str(found), COMPANION_CACHE=str(tmp_path / "kept"))
+    assert json.loads(found.read_text()) == []
+    said = run(*stage, "execute", str(found), status=1, COMPANION_CACHE=str(book.root / "kept"))
     assert "COMPANION_CACHE may name a folder that can be written" in said
     assert "Traceback" not in said
 
 
 @pytest.mark.slow
-def test_where_nothing_can_be_written_a_line_says_what_would_do(kept_from_writing, tmp_path):
+def test_where_nothing_can_be_written_a_line_says_what_would_do(
+    kept_from_writing, monkeypatch, capsys
+):
     """Without --path-output, of a record, of a notebook; before anything is executed."""
     book, run = kept_from_writing
-    for command in (("jupyter-book", "build", "book"), ("python", "-m", "lib.book", "build")):
-        said = run(*command, status=1)
-        reason = f"{book.root}/book/_build cannot be written: `jupyter-book build {book.root}/book"
-        assert f"{reason} --path-output FOLDER` puts" in said
-        assert "Traceback" not in said
-    said = run("python", "-m", "lib.book", "record", "one", status=2)
-    assert said.endswith("cannot be written, where records are kept: use a copy of the book\n")
-    assert "executing" not in said
+    said = run("python", "-m", "lib.book", "build", status=1)
+    reason = f"{book.root}/book/_build cannot be written: `jupyter-book build {book.root}/book"
+    assert f"{reason} --path-output FOLDER` puts" in said
+    assert "Traceback" not in said
     said = run("papermill", "book/one.py", "out.ipynb", status=1)
     assert "error: BuildError: output = 'out.ipynb' cannot be written (Permission denied): " in said
     assert "Traceback" not in said
     said = run("papermill", "book/one.py", "-")
     assert "double is 4.0" in said
+    monkeypatch.setattr("lib.book.__main__.can_write", lambda folder: False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["record", "one", "--book", str(book.root / "book")])
+    said = capsys.readouterr().err
+    assert said.endswith("cannot be written, where records are kept: use a copy of the book\n")
 
 
 #: What would not be compiled, what would warn, and whether the folders that were lent are gone.

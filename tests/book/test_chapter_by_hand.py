@@ -172,7 +172,7 @@ def test_figures_are_the_same_file_twice_and_need_words(chapter, shown):
     with pytest.raises(ValueError, match="alternative text"):
         chapter.figure(plt.figure(), "line", " ", "")
     chapter.figure(plt.figure(), "line", "a line", "It rises.", aside="A <line>")
-    assert "<summary>A &lt;line&gt;</summary><figure " in shown[-1]["text/html"]
+    assert shown[-1]["text/html"].startswith("<figure ")  # no figure is folded
     assert FIGURE_MIME in shown[-1]
     chapter.figure(plt.figure(), "line", "a line", "It rises.", theory=True)
     assert set(shown[-1]) == {"text/html", "text/plain"}

@@ -71,7 +71,7 @@ def ledger_html(*parts):
 
 
 def claim_html(claim, verdict, records=None):
-    return render.claim_html(claim, settled(verdict, records or {}))
+    return render.claim_html(claim, settled(verdict, records or {}), ledger="reproduces.html")
 
 
 @pytest.mark.parametrize(
@@ -323,10 +323,12 @@ def test_a_verdict_is_of_the_largest_run_that_decides_and_names_those_that_say_o
 def test_pages_escape_what_claims_say_and_show_an_open_interval():
     claim = make(**CHANCE)
     verdict = found(claim, Evidence(1.0, 0.5, math.inf, 3))
-    for page in (claim_html(claim, verdict), ledger_html({"A": claim}, {"A": verdict})):
-        assert "It is &lt;so&gt;." in page
-        assert "<so>" not in page
-        assert "[0.5, ∞]" in page
+    line, page = claim_html(claim, verdict), ledger_html({"A": claim}, {"A": verdict})
+    for each in (line, page):
+        assert "It is &lt;so&gt;." in each
+        assert "<so>" not in each
+    assert "[0.5, ∞]" in page
+    assert "href='reproduces.html#claim-A'" in line
 
 
 def test_conditions_that_were_changed_say_so_first():
@@ -337,7 +339,7 @@ def test_conditions_that_were_changed_say_so_first():
     row, other = (page.split(f"id='statement-S-{i}'")[1] for i in "AB")
     why = "Condition set or changed after numbers were known."
     claim = row.split("id='claim-A'")[1].split("id='statement-S-B'")[0]
-    assert claim.index(f"<strong>{why}</strong>") < claim.index("It is &lt;so&gt;.</p>")
+    assert claim.index(f"<strong>{why}</strong>") < claim.index("It is &lt;so&gt;.")
     assert why not in other
 
 

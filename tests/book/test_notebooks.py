@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import papermill
 import pytest
 import yaml
 from papermill.exceptions import PapermillExecutionError
@@ -245,34 +246,42 @@ def prose(text: str) -> str:
 
 
 @pytest.mark.slow
-def test_papermill_from_anywhere_again_and_nbval(place):
+@pytest.mark.filterwarnings("ignore:The specified file")  # as the handler asks papermill to
+def test_papermill_from_anywhere_again_and_nbval(place, monkeypatch):
     """By three paths, to a file and to standard output; then what it wrote, run and checked."""
-    done = run(place / "elsewhere", "papermill", "../book/beyond/one.py", "-", "-p", "n", "3")
-    assert prose(done.stdout) == "# One\n6 is twice 3, see x."
-    out, again = place / "elsewhere" / "out.ipynb", place / "elsewhere" / "again.ipynb"
-    done = run(place / "book", "papermill", "beyond/one.py", str(out))
-    assert prose(out.read_text(encoding="utf-8")) == "# One\n4 is twice 2, see x.", done.stderr
-    assert "reproduced" in out.read_text(encoding="utf-8")  # the claim was found, and judged
-    run(place / "elsewhere", "papermill", "out.ipynb", "again.ipynb", "-y", "{n: 4}")
-    assert prose(again.read_text(encoding="utf-8")) == "# One\n8 is twice 4, see x."
-    absolute = str(place / "book" / "beyond" / "one.py")
-    done = run(place / "elsewhere", "papermill", absolute, "bad.ipynb", "-p", "n", "10")
+    monkeypatch.chdir(place / "elsewhere")
+    monkeypatch.setenv("COMPANION_BOOK", "put back, as reading a chapter sets it")
+    monkeypatch.delenv("COMPANION_BOOK")
+    folder, absolute = place / "elsewhere", str(place / "book" / "beyond" / "one.py")
+    done = run(folder, "papermill", "../book/beyond/one.py", "-")
+    assert prose(done.stdout) == "# One\n4 is twice 2, see x.", done.stderr
+    assert "reproduced" in done.stdout  # the claim was found, and judged
+    (folder / "out.ipynb").write_text(done.stdout, encoding="utf-8")
+    papermill.execute_notebook("out.ipynb", "again.ipynb", {"n": 4}, progress_bar=False)
+    again = (folder / "again.ipynb").read_text(encoding="utf-8")
+    assert prose(again) == "# One\n8 is twice 4, see x."
+    done = run(folder, "papermill", absolute, "bad.ipynb", "-p", "n", "10")
     said = "ParameterError: parameter n = 10 is not allowed"
     assert f"\nerror in cell [3]: {said}" in done.stderr
     assert "Traceback" not in done.stderr
-    assert f"In [3]</a>'.</span>\n\n```\n{said}" in prose(
-        Path(place, "elsewhere", "bad.ipynb").read_text()
-    )
-    changed, text = [], out.read_text(encoding="utf-8")
-    for number, (old, new) in enumerate(
-        [("2 * n", "3 * n"), ('"n: int', '"m: int = 1\\n", "n: int')]
+    bad = (folder / "bad.ipynb").read_text(encoding="utf-8")
+    assert f"In [3]</a>'.</span>\n\n```\n{said}" in prose(bad)
+    monkeypatch.chdir(place / "book")
+    for path in ("beyond/one.py", absolute):
+        read = papermill.iorw.load_notebook_node(path)
+        assert read.metadata[MINE]["page"] == "beyond/one"
+        assert os.environ.pop("COMPANION_BOOK") == str(place / "book")
+    text = (folder / "out.ipynb").read_text(encoding="utf-8")
+    names = ["out", "changed0", "changed1"]
+    for name, old, new in (
+        (names[1], "2 * n", "3 * n"),
+        (names[2], '"n: int', '"m: int = 1\\n", "n: int'),
     ):
-        changed.append(place / "elsewhere" / f"changed{number}.ipynb")
         assert text.count(old) >= 1
-        changed[-1].write_text(text.replace(old, new), encoding="utf-8")
-    notebooks = map(str, (again, out, *changed))
+        (folder / f"{name}.ipynb").write_text(text.replace(old, new), encoding="utf-8")
+    notebooks = [str(folder / f"{name}.ipynb") for name in names]
     checked = run(place, "pytest", "--nbval", "-rA", "-p", "no:cacheprovider", *notebooks)
-    assert "2 failed, 7 passed" in checked.stdout, checked.stdout
+    assert "2 failed, 4 passed" in checked.stdout, checked.stdout
     failed = re.findall(r"^FAILED \S*?(\w+)\.ipynb", checked.stdout, re.M)
     assert failed == ["changed0", "changed1"]
     assert "ParameterError: unknown parameter m = 1" in checked.stdout

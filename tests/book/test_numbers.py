@@ -1,5 +1,6 @@
-"""nbval: every chapter is executed, and shows the expected numbers and tables."""
+"""nbval: every chapter shows the expected numbers and tables, as the build executed it, or anew."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import pytest
 import yaml
 from notebooks import (
     EXPECTED,
-    LITERALLY,
     ROOT,
     data_in_use,
     expected_texts,
@@ -31,7 +31,7 @@ from lib.book.exercises import by_itself
 CHAPTERS = chapter_files(ROOT / "book")
 
 
-def run_nbval(folder: Path) -> tuple[dict[str, dict[str, bool]], str]:
+def run_nbval(folder: Path, anew: bool) -> tuple[dict[str, dict[str, bool]], str]:
     """By notebook of a folder, whether each cell passed; and what was printed.
 
     All in one process: that of pytest, nbval and ``lib`` takes seconds to start.
@@ -45,7 +45,7 @@ def run_nbval(folder: Path) -> tuple[dict[str, dict[str, bool]], str]:
     done = subprocess.run(
         [*command, *sorted(map(str, folder.glob("*.ipynb")))],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": places},
+        env=os.environ | {"PYTHONPATH": places, "ANEW": "1" * anew},
         capture_output=True,
         text=True,
     )
@@ -62,10 +62,9 @@ def run_nbval(folder: Path) -> tuple[dict[str, dict[str, bool]], str]:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_site_shows_the_expected_numbers(chapter):
     """The outputs that the site was built from, with the data that are here or without."""
-    build_site()
     numbers, tables = expected_texts(EXPECTED / chapter / data_in_use(chapter))
     allowed = tolerances(chapter)
-    cells = execute_chapter(CHAPTERS[chapter], "quick").cells  # read from the cache
+    cells = build_executed(chapter)
     (tagged,) = [cell for cell in cells if is_tagged(cell)]
     assert differences(numbers, printed(tagged), allowed) == []
     shown = {name: text for cell in cells for name, text in shown_tables(cell).items()}
@@ -76,36 +75,41 @@ def test_the_site_shows_the_expected_numbers(chapter):
     assert own == yaml.safe_load((EXPECTED / "exercises.yml").read_text(encoding="utf-8"))[chapter]
 
 
+@functools.cache
+def build_executed(chapter: str) -> list:
+    """The cells of a chapter, which the site was built from: read from the cache."""
+    build_site()
+    return execute_chapter(CHAPTERS[chapter], "quick").cells
+
+
 @pytest.fixture(scope="module")
 def by_nbval(request, tmp_path_factory):
-    """The chapters asked for, executed anew: their cells, how many there are, and what was said."""
-    build_site()
-    folder, counts = tmp_path_factory.mktemp("chapters"), {}
+    """The chapters asked for, by nbval: their cells, how many there are, and what was said."""
     asked = [item for item in request.session.items if "by_nbval" in item.fixturenames]
-    for chapter in {item.callspec.params["chapter"] for item in asked}:
-        notebook = reference_notebook(
-            chapter,
-            CHAPTERS[chapter].read_text(encoding="utf-8"),
-            quick_parameters(chapter),
-            execute_chapter(CHAPTERS[chapter], "quick").cells,
-            *expected_texts(EXPECTED / chapter / data_in_use(chapter)),
-        )
-        counts[chapter] = sum(cell.cell_type == "code" for cell in notebook.cells)
-        nbformat.write(notebook, folder / f"{chapter}.ipynb")
-    cells, shown = run_nbval(folder)
-    return cells, counts, shown
+    found = {}
+    for anew in {item.callspec.params["anew"] for item in asked}:
+        folder, counts = tmp_path_factory.mktemp("chapters"), {}
+        for given in (item.callspec.params for item in asked):
+            if given["anew"] == anew:
+                chapter = given["chapter"]
+                expected = expected_texts(EXPECTED / chapter / data_in_use(chapter))
+                executed, parameters = build_executed(chapter), quick_parameters(chapter)
+                notebook = reference_notebook(chapter, parameters, executed, expected, anew)
+                counts[chapter] = sum(cell.cell_type == "code" for cell in notebook.cells)
+                nbformat.write(notebook, folder / f"{chapter}.ipynb")
+        cells, said = run_nbval(folder, anew)
+        found |= {(name, anew): (cells.get(name), counts[name], said) for name in counts}
+    return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "chapter", [pytest.param(c, marks=pytest.mark.long) if c in LITERALLY else c for c in CHAPTERS]
-)
-def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, by_nbval):
-    """Trainings and long tables come from the store; the last two cells must fail.
+@pytest.mark.parametrize("anew", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, anew, by_nbval):
+    """Of the build's outputs or, in minutes, of an execution of its own; the last two cells fail.
 
-    Of the chapters that `test_handed_out.py` has nbval compare, this takes no second time.
+    Anew, trainings and long tables come from the store. `test_handed_out.py` has nbval itself
+    execute two chapters in any run.
     """
-    cells, counts, shown = by_nbval
-    count = counts[chapter]
-    expected = {f"Cell {number}": number < count - 2 for number in range(count)}
-    assert cells.get(chapter) == expected, shown
+    cells, count, said = by_nbval[chapter, anew]
+    assert cells == {f"Cell {number}": number < count - 2 for number in range(count)}, said

@@ -30,6 +30,7 @@ from lib.book.pages import Page, framed, larger_runs
 from lib.book.records import figure_of, read_records, write_record
 from lib.book.render import csv_link, figure_html, note_html, table_html
 from lib.book.sphinx_ext import _code_cell
+from lib.book.statements import Statement
 from lib.plot import svg_pair
 
 ROOT = Path(__file__).parents[2]
@@ -270,12 +271,13 @@ def test_a_recorded_table_has_its_own_caption_formats_and_download(book):
 
 @pytest.mark.parametrize(("texts", "word"), [([], "2,013"), (["year"], "2013")])
 def test_years_have_no_thousands_and_the_download_of_a_digest_is_whole(book, texts, word):
-    years = pd.DataFrame({"year": ["2013", "2014"], "n": [1000, 2000]})
+    years = pd.DataFrame({"year": ["2013", "2014"] * 5, "n": [1000, 2000] * 5})
     whole = LARGE.assign(more=["a", "NA"]).to_csv(index=False)
     of = table(years, "Years", {"n": ","}, texts=texts, whole=whole, aside=True)
     record_of(book, of)
     said = shown(page_of(book, cell(of)), cell(of))
     assert said.startswith("<details class='companion-rows'")
+    assert " aside'><thead>" in said
     assert re.findall(r"<td[^>]*>([\d,]+)</td>", said)[:2] == [word, "1,000"]
     content = said.split("data:text/csv;base64,")[1].split("'")[0]
     assert base64.b64decode(content).decode() == whole
@@ -285,19 +287,18 @@ def test_parameters_of_the_run_that_is_shown_stand_at_the_foot(book):
     of = cell({"text/html": "<p>own</p>", "text/plain": "", PARAMETERS_MIME: {}}, source="open")
     own, page = page_of(book, of, records={}), page_of(book, of)
     assert shown(own, of) == shown(page, of) == ""
-    assert own.foot == "<p>own</p>"
-    assert "newer than the record" not in page.foot
-    assert "papermill book/one.py out.ipynb -y &#x27;{dataset: photographs" in page.foot
-    title = nbformat.v4.new_markdown_cell("# One")
-    *above, last = framed([title], page)
-    assert above == [title]
-    assert last.outputs[0].data["text/html"] == page.foot
-    assert last.source  # or it would not be shown
+    assert own.foot({}).endswith("<p>own</p></div>")
+    foot = page.foot({"Source": "_sources/one.py"})
+    assert "newer than the record" not in foot
+    assert "papermill book/one.py out.ipynb -y &#x27;{dataset: photographs" in foot
+    assert "<a href='_sources/one.py'>Source</a>" in foot
+    assert "This page shows the recorded run (standard): profile" in foot
+    assert "<details" not in foot  # of few parameters
     folder = book.parent / "params" / "standard"
     folder.mkdir(parents=True)
     (folder / "one.yml").write_text("dataset: photographs\nbase: 2.0\n")
     change(book, parameters={"dataset": "photographs"})
-    assert "-f params/standard/one.yml" in page_of(book, of).foot
+    assert "-f params/standard/one.yml" in page_of(book, of).foot({})
 
 
 @pytest.mark.parametrize("prose", ["# One", "# One\n\nA text."])
@@ -343,8 +344,7 @@ def test_verdicts_are_of_the_largest_run_that_covers_the_claim_and_say_if_not_of
     records = {"standard": record(A=0.75), "standard.signs": record(A=9.0, B=9.0)}
     page = page_of(book, *of, claims=claims, records=records)
     first, second, third = (shown(page, each) for each in of)
-    assert "ours 0.75</span>" in first
-    assert "(standard.signs) says otherwise" in first
+    assert "paper 0.5 | ours 0.75; the recorded run (standard.signs) says otherwise<" in first
     assert "ours 9 <small>recorded run (standard.signs)</small>" in second
     assert "ours 0.4 <small>this build</small>" in third
     page = page_of(book, *of, claims=claims, records=records, build=True)
@@ -356,11 +356,15 @@ def test_a_group_of_cells_is_drawn_from_recorded_runs_or_this_build_alone(book, 
     cells = {"text/plain": "", CELLS_MIME: {"ids": list(claims), "caption": "Table 1"}}
     beside = [{VERDICT_MIME: judge(each, 0.5, {}).as_dict()} for each in claims.values()]
     of, records = cell(cells, *beside), {"standard": record(A=9.0)}
-    page = page_of(book, of, claims=claims, records=records)
+    table = Statement("S", "P1", "Table 1", "table", "All is so.", claims=tuple(claims))
+    stated = {"statements": dict.fromkeys(claims, table), "ledger": lambda: "all.html"}
+    page = page_of(book, of, claims=claims, records=records, **stated)
     said = shown(page, of)
     assert (said.count("<figure"), said.count("id='claim-")) == (1, 2)
-    assert "1 reproduced, 1 not reproduced" in said
-    assert "0.5 <small>this build</small>" in said
+    assert said.count("<li") == 1
+    assert "href='all.html#statement-S'>P1, Table 1</a>" in said
+    assert "1 of 2 hold, 1 not reproduced</span>" in said
+    assert "<table" not in said
     assert page.verdicts["A"].verdict == NOT_REPRODUCED
     plain = {i: replace(each, picture="") for i, each in claims.items()}
     assert "<figure" not in shown(page_of(book, of, claims=plain, records=records), of)
@@ -369,3 +373,28 @@ def test_a_group_of_cells_is_drawn_from_recorded_runs_or_this_build_alone(book, 
     shown(page, of)
     shown(page_of(book, of, claims=claims, records={}), of)
     assert [[run["value"] for run in each.values()] for each in drawn] == [[9.0, None], [0.5, 0.5]]
+
+
+def test_verdicts_of_a_cell_are_a_line_for_each_statement(book):
+    """It leads to the row, and says how many hold, or what the paper prints and what we find."""
+    claims = {i: claim(i) for i in "ABCD"} | {"E": claim("E", tolerance=None, cannot="no data.")}
+    of = cell(*(verdict(each, 9.0 if i == "C" else 0.4) for i, each in claims.items()))
+    several = Statement("S", "P1", "section 1", "finding", "All is so.", claims=tuple("ABC"))
+    page = page_of(
+        book,
+        of,
+        claims=claims,
+        records={},
+        statements=dict.fromkeys("ABC", several),
+        ledger=lambda: "../all.html",
+    )
+    said = shown(page, of)
+    first, second, third = said.split("<li ")[1:]
+    assert [f"id='claim-{i}'" in first for i in "ABCD"] == [True, True, True, False]
+    assert "claim-no" in first
+    assert "<a href='../all.html#statement-S'>All is so.</a>" in first
+    assert "2 of 3 hold, 1 not reproduced<" in first
+    assert "<a href='../all.html#claim-D'>So.</a>" in second
+    assert "paper 0.5 | ours 0.4</span>" in second
+    assert "cannot be checked: paper 0.5 | ours 0.4</span>" in third
+    assert "<details" not in said

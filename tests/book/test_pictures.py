@@ -55,6 +55,20 @@ def test_a_printed_standard_deviation_is_drawn_as_the_interval_of_its_mean():
     assert replace(claims[0], full_scale={}).reach == 0  # of one training nothing follows
 
 
+def test_slopes_say_at_how_many_steps_numbers_move_as_the_papers_do():
+    places = ["SVHN, SR, epsilon = 7", "SVHN, SR, epsilon = 1"]
+    places += ["GTSRB, SR, epsilon = 7", "GTSRB, SR, epsilon = 1"]
+    numbers = [(0.9, 0.8), (0.4, 0.9), (0.5, 0.5), (0.2, None)]
+    given = {f"Table 1, {p}": pair for p, pair in zip(places, numbers, strict=True)}
+    paper, ours, *_ = draw_cells(*cells("slopes", given)).axes
+    assert paper.get_title(loc="left").endswith("at\n2 of 2 steps printed, 0 of 1 of ours")
+    assert points(paper, "SR") == [(0, 0.9), (1, 0.4)]
+    assert points(ours, "SR") == [(0, 0.8), (1, 0.9)]
+    assert paper.get_ylim() == ours.get_ylim()
+    said = {text.get_text() for text in paper.texts}
+    assert said == {"softmax response", "SVHN, paper"}
+
+
 def test_without_a_number_of_ours_or_a_wish_there_is_no_picture():
     numbers = {"Table 1, a, x": (0.5, None), "Table 1, b, x": (0.5, None)}
     assert draw_cells(*cells("dots", numbers)) is None

@@ -1,29 +1,39 @@
 """The build, end to end, on a throw-away book of two chapters that quote each other."""
 
+import contextlib
+import io
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from bs4 import BeautifulSoup
-from throwaway import NUMBERS, Book, add_data, executed, make_book
-
-from lib.book.records import repository
+from throwaway import Book, edited, executed, make_book, without
 
 pytestmark = pytest.mark.slow
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+SAID = "nothing has changed since the site was built\n"
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory) -> tuple[Book, Book, subprocess.CompletedProcess]:
-    """The book, a copy of it, and the build that made its site."""
+    """The book, a copy of it, and the build that made its site.
+
+    It is a checkout of git, and a parameter of its first chapter may name a file.
+    """
     book = make_book(tmp_path_factory.mktemp("built") / "book")
+    book.edit("book/one.py", "names: list", 'own: str = "own.csv"  # {own.csv} a file\nnames: list')
+    _origin(book.root, None)
     done = by_command(book)
     return book, _copied(book, tmp_path_factory.mktemp("template") / "book"), done
 
@@ -45,12 +55,6 @@ def built(first, template) -> Book:
     return _copied(template, first[0].root)
 
 
-@pytest.fixture
-def apart(template, tmp_path) -> Book:
-    """A copy in a folder of its own, for tests that leave processes behind."""
-    return _copied(template, tmp_path / "book")
-
-
 def _copied(book: Book, root: Path) -> Book:
     subprocess.run(["cp", "-a", str(book.root), str(root)], check=True)
     return Book(root)
@@ -60,24 +64,21 @@ def by_command(book: Book) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "lib.book", "build"],
         cwd=book.root,
-        env=book.environment(COMPANION_JOBS="2"),
+        env=book.environment(),
         capture_output=True,
         text=True,
     )
 
 
-def processor_time() -> float:
-    """Seconds that the processes started here have used: work of others is no concern."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+# ------------------------------------------------------------- what `make book` prints and leaves
 
 
 def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
-    """And where nothing has changed, it executes nothing and changes no file, note or no note."""
-    (built.html.parent / ".companion-note.json").unlink()
-    before, used = built.site_state(), processor_time()
+    """Where nothing has changed, it says so at once; without a note, it changes no file."""
+    before = built.site_state()
+    assert by_command(built).stdout == f"{SAID}{built.html / 'index.html'}\n"
+    note(built).unlink()
     again = by_command(built)
-    assert processor_time() - used < 20
     assert built.site_state() == before
     for done, how in ((first[2], r"executed in \d+ s"), (again, "from the cache")):
         assert done.returncode == 0
@@ -90,6 +91,10 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
         assert last == str(built.html / "index.html")
 
 
+def note(book: Book) -> Path:
+    return book.html.parent / ".companion-note.json"
+
+
 def test_a_red_build_keeps_the_site_and_names_chapter_cell_and_error(built):
     """It shows all that it said; a second build after a failed one must fail as well."""
     before = built.site_state()
@@ -98,10 +103,47 @@ def test_a_red_build_keeps_the_site_and_names_chapter_cell_and_error(built):
     assert failed.returncode != 0
     assert str(built.html) not in failed.stdout
     assert "executing chapter two" in failed.stderr  # what was held back
-    for output in (failed.stderr, built.build(fails=True)):
-        assert "chapter two, cell 1" in output
-        assert "RuntimeError: no good" in output
-        assert built.site_state() == before
+    assert "chapter two, cell 1" in failed.stderr
+    assert "RuntimeError: no good" in failed.stderr
+    assert built.site_state() == before
+    assert built.stale() == ["two"]
+
+
+def test_a_site_that_was_touched_is_made_good(built):
+    """Also where Sphinx by itself would see no reason to write anything.
+
+    A note is left only by what `make book` does: not with other options, nor if a source was
+    written meanwhile, even with what it held.
+    """
+    before = built.site_state()
+    files = ("_static/companion.css", "_static/mathjax/tex-mml-chtml.js", "_static/fonts/text.woff")
+    for file in ("index.html", *files):
+        path = built.html / file
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    gone = [built.html / name for name in ("notebooks/one.ipynb", "_static/fonts/italic.woff")]
+    for path in gone:
+        path.unlink()
+    next(built.root.glob(".cache/book/two/*.json")).unlink()
+    assert executed(built.build()) == 1
+    after = built.site_state()
+    assert after.keys() == before.keys()
+    files = [*files, *(path.relative_to(built.html).as_posix() for path in gone)]
+    assert [after[file] for file in files] == [before[file] for file in files]
+    assert built.page("index").rstrip().endswith("</html>")
+    assert not note(built).exists()
+    write = 'from pathlib import Path\nPath("book/index.md").write_text(Path("book/index.md")'
+    built.edit("book/two.py", "chapter.values", f"{write}.read_text())\nchapter.values")
+    assert "chapter two (quick): executed" in built.noted()
+    assert not note(built).exists()
+    built.edit("book/one.py", "Prose says", "Words say")
+    said = built.noted()
+    assert "chapter two (quick): from the cache" in said
+    assert "0 added, 1 changed, 0 removed" in said  # other pages are not read anew
+    assert note(built).exists()
+    assert by_command(built).stdout.startswith(SAID)
+
+
+# ------------------------------------------------------------- pages
 
 
 def test_pages_show_live_values_and_verdicts(template):
@@ -109,7 +151,8 @@ def test_pages_show_live_values_and_verdicts(template):
     assert ">4.000</span>" in template.page("index")
     assert ">1</span> file of data" in template.page("index")
     assert ">4.00</span>" in template.page("two")
-    ledger = template.page("ledger")
+    assert "params/quick/one.yml" in template.page("one")
+    ledger = template.page("reproduces")
     assert "one.html#claim-T-1" in ledger
     assert 'id="claim-T-1"' in template.page("one").replace("'", '"')
     assert ledger.count("✓ reproduced") == 5  # statements and claims, and the line with the counts
@@ -117,143 +160,64 @@ def test_pages_show_live_values_and_verdicts(template):
     assert order == ["p1", "statement-P1-T", "ours", "statement-T-2"]
 
 
-def test_prose_a_comment_in_a_cell_and_its_folding_show_without_execution(built):
-    """On its page, where a lesson is open, and in the notebook that is handed out; other pages are
-    not read anew.
+def test_prose_a_comment_and_folding_show_without_execution_and_a_killed_build_harms_none(built):
+    """On its page, where a lesson is open, and in the notebook that is handed out.
+
+    The build before was killed while it wrote pages, one of which is half there.
     """
     built.edit("book/one.py", "Prose says", "Words say")
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
-    closed = built.page("one").count("above-input")
+    closed = built.page("one").count("class='companion-code'")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
+    process = built.start()
+    _wait_for(built.html.parent / ".companion-unfinished", process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    page = built.html / "two.html"
+    page.write_text(page.read_text(encoding="utf-8")[:500], encoding="utf-8")
     output = built.build()
     assert executed(output) == 0
-    assert "0 added, 1 changed, 0 removed" in output
+    for name in ("index", "one", "two", "reproduces"):
+        assert built.page(name).rstrip().endswith("</html>")
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
     assert "Words say" in shown
     assert "# Twice.\ndouble = 2 * base  # as said" in shown
-    assert built.page("one").count("above-input") == closed - 1
+    assert built.page("one").count("class='companion-code'") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
     assert "double is 4.0" in shown
-    built.edit("book/one.py", "# {a, b} labels", "# {a, c} labels")  # which is no remark
-    assert built.stale() == ["one"]
 
 
-def test_profile_is_part_of_the_key_and_switching_back_is_free(built):
-    """Other values move every page that quotes the chapter."""
-    assert "params/quick/one.yml" in built.page("one")
-    assert executed(built.build(COMPANION_PROFILE="standard")) == 2
-    assert ">40.000</span>" in built.page("index")
-    assert ">40.00</span>" in built.page("two")
-    assert "not reproduced" in built.page("ledger").split("</ul>", 1)[1]
-    assert "params/standard/one.yml" in built.page("one")
-    done = built.execute()
-    assert (done.now, done.values["one"]["double"]) == ((), 4.0)
-
-
-def data_present(book: Book) -> dict[str, list[bool]]:
-    """Whether each file was there that each chapter's last execution asked for."""
-    found = {}
-    for folder in (book.root / ".cache" / "book").iterdir():
-        last = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-        states = json.loads(last.read_text(encoding="utf-8"))["data"]
-        found[folder.name] = [state != "absent" for state in states.values()]
-    return found
-
-
-def test_presence_of_data_counts_for_the_chapter_that_asks(built):
-    """Both chapters declare them, chapter two does not ask; a former state is not paid twice."""
-    assert data_present(built) == {"one": [True], "two": []}
-    built.numbers.unlink()
-    output = built.build()
-    assert "executing chapter one" in output
-    assert executed(output) == 1
-    assert ">0</span> file of data" in built.page("index")
-    assert data_present(built) == {"one": [False], "two": []}
-    for change, has_data in (
-        (lambda: built.numbers.write_bytes(NUMBERS), 1),
-        (built.numbers.unlink, 0),
-    ):
-        change()
-        done = built.execute()
-        assert done.now == ()
-        assert done.values["one"]["has_data"] == has_data
-
-
-def test_presence_counts_if_another_process_asks(built):
-    """One that chapter one starts through multiprocessing, and a command, in chapter two."""
-    imports = "from concurrent.futures import ProcessPoolExecutor\n"
-    imports += "from multiprocessing import get_context\n"
-    ask = "ProcessPoolExecutor(1, get_context('spawn')).submit(data.available, name).result()"
-    built.edit("book/one.py", "double = 2", f"{imports}name = 'throwaway/numbers'\ndouble = 2")
-    built.edit("book/one.py", 'data.available("throwaway/numbers")', ask)
-    run = "run([sys.executable, '-m', 'lib.data', 'fetch', 'throwaway/numbers'], stderr=-3)"
-    imports = "import sys\nfrom subprocess import run\n"
-    built.edit("book/two.py", "chapter.values(seven=7)", f"{imports}chapter.values(seven=7)")
-    built.edit("book/two.py", "seven=7)", f"seven=7, has_data=int({run}.returncode < 1))")
-    done = built.execute()
-    assert done.now == ("one", "two")
-    assert [done.values[name]["has_data"] for name in done.now] == [1, 1]
-    assert built.stale() == []
-    built.numbers.unlink()
-    assert built.stale() == ["one", "two"]
-
-
-def test_data_that_go_during_execution_are_not_trusted(built):
-    gone = f"has_data=1)\nimport pathlib; pathlib.Path({str(built.numbers)!r}).unlink()"
-    built.edit("book/one.py", 'has_data=int(data.available("throwaway/numbers")))', gone)
-    built.edit("book/one.py", "double = 2", "data.fetch('throwaway/numbers')\ndouble = 2")
-    assert "throwaway/numbers came or went while chapter one" in built.execute(fails=True).output
-
-
-def test_undeclared_data_stop_the_build_even_if_the_chapter_does_not_mind(built):
-    built.edit("book/one.py", "double = 2", "data.fingerprints('suitability')\ndouble = 2")
-    output = built.execute(fails=True).output
-    assert "chapter one asked for suitability/civilcomments_ERM_0" in output
-    assert "not declared for it" in output
-
-
-def test_changed_data_are_refused_then_count(built):
-    built.numbers.write_bytes(b"4 5 6\n")
-    output = built.execute(fails=True).output
-    assert "numbers" in output
-    assert "SHA-256" in output
-    registry = built.root / "lib/data/registry.yml"
-    text = registry.read_text()
-    registry.write_text(text[: text.rindex("  - prefix: throwaway/")])
-    add_data(built.root, b"4 5 6\n")
-    assert built.stale() == ["one", "two"]  # the registry is a file of lib
-
-
-def test_claim_edit_moves_its_verdict(built):
-    built.edit("book/claims.yml", "reported: 4.0", "reported: 5.0")
-    done = built.execute()
-    assert done.now == ("one",)
-    assert done.verdicts == {"T-1": "not reproduced", "T-2": "reproduced"}
+def _wait_for(file: Path, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 120
+    while not file.exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
-    command = [sys.executable, "-m", "lib.book", "record", "--profile", "standard"]
-    said = [
-        subprocess.run(
-            command, cwd=built.root, env=built.environment(), check=True, capture_output=True
-        ).stdout
-        for _ in range(2)
-    ]
-    assert [b"executing chapter one (standard)" in text for text in said] == [True, False]
-    record = json.loads((built.root / "book/records/standard/one.json").read_text())
-    assert record["parameters"]["base"] == 20.0
-    assert record["values"]["double"] == 40.0
-    assert len(record["code"]) == 64
-    assert set(record["data"]) == {"throwaway/numbers"}
+    """Launch buttons point to the repository, once it is known."""
+    binder = "https://mybinder.org/v2/gh/some/where/HEAD?urlpath=lab/tree/book/one.py"
+    colab = "https://colab.research.google.com/github/some/where/blob/notebooks/one.ipynb"
+    assert "notebooks/one.ipynb" in built.page("one")
+    assert "mybinder.org" not in built.page("one")
+    said = record(built)
+    assert "executing chapter one (standard)" in said[0]
+    assert "executing" not in said[1]
+    found = json.loads((built.root / "book/records/standard/one.json").read_text())
+    assert found["parameters"]["base"] == 20.0
+    assert found["values"]["double"] == 40.0
+    assert len(found["code"]) == 64
+    assert set(found["data"]) == {"throwaway/numbers"}
     for fact in ("hardware", "packages", "python", "finished", "seconds"):
-        assert record[fact]
-    assert executed(built.build()) == 0  # the page shows it, no chapter knows of it
+        assert found[fact]
+    assert built.stale() == []  # no chapter knows of it
+    _origin(built.root, "git@github.com:some/where")
     for asked, number, ours, run in (
         ("", 40, "40</td>", "the recorded run (standard): profile standard"),
         ("build", 4, "4</td>", "this build: profile quick"),
     ):
-        if asked:
-            assert executed(built.build(COMPANION_SHOW=asked)) == 0
+        assert executed(built.build(**({"COMPANION_SHOW": asked} if asked else {}))) == 0
         assert f">{number}.00</span>" in built.page("two")
         assert f"double is {number}.0" in built.page("one")
         assert f"This page shows {run}" in built.page("one")
@@ -261,64 +225,38 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
         notebook = (built.html / "notebooks" / "one.ipynb").read_text()
         assert "Prose says 4.0" in notebook  # what is downloaded is of this build alone
         assert "double is 4.0" in notebook
-        assert f"data-name='Ours'>{ours}" in built.page("ledger")
-        assert ("recorded run (standard)" in built.page("ledger")) == (not asked)
-    wrong = built.build(fails=True, COMPANION_SHOW="mine")
+        assert f"data-name='Ours'>{ours}" in built.page("reproduces")
+        assert ("recorded run (standard)" in built.page("reproduces")) == (not asked)
+        assert binder in built.page("one")
+        assert colab in built.page("one")
+    wrong = built.execute(fails=True, COMPANION_SHOW="mine").output
     assert "COMPANION_SHOW = 'mine' must be build or empty" in wrong
 
 
-def test_lib_that_changes_during_execution_is_not_trusted(built):
-    """What a chapter imports counts, also through others; a style sheet and a study do not."""
-    late = built.root / "lib" / "check.py"
-    write = f"import pathlib; pathlib.Path({str(late)!r}).open('a').write('x = 1')\ndouble = 2"
-    built.edit("book/one.py", "double = 2", write)
-    assert built.stale() == ["one"]
-    assert "lib changed while chapter one was executed" in built.execute(fails=True).output
-    assert built.stale() == ["one", "two"]
+def record(book: Book) -> list[str]:
+    """What two recordings of the same say."""
+    return book.inside(_record)
 
 
-def test_what_changes_no_number_executes_no_chapter(built):
-    """What changes no page has none read; a style sheet does, as pages link to its hash."""
-    for file in ("check.py", "book/session.py", "book/sphinx_ext.py"):
-        with (built.root / "lib" / file).open("a") as module:
-            module.write("# A remark.\n")
-    for file in ("report/examples/tables.py", "studies/counterfactual/stress.py"):
-        with (built.root / "lib" / file).open("a") as module:
-            module.write("x = 1\n")
-    built.edit("lib/runs/files.py", '"""Writing files', '"""Files written')
-    output = built.build()
-    assert executed(output) == 0
-    assert "0 added, 0 changed, 0 removed" in output
+def _record() -> list[str]:
+    from lib.book.__main__ import main
+
+    said = []
+    for _ in range(2):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            assert main(["record", "one", "--profile", "standard"]) == 0
+        said.append(printed.getvalue())
+    return said
+
+
+def test_a_style_sheet_has_pages_written_as_they_link_to_its_hash(built):
     before = re.findall(r"companion\.css\?v=\w+", built.page("one"))
     with (built.root / "lib/book/static/companion.css").open("a") as sheet:
         sheet.write("/* A remark. */\n")
-    assert built.stale() == []
     assert executed(built.build()) == 0
     after = re.findall(r"companion\.css\?v=\w+", built.page("one"))
     assert len(before) == len(after) == 1
     assert before != after
-
-
-def test_warning_in_a_chapter_fails_the_build(built):
-    built.edit("book/two.py", "seven=7)", "seven=7)\nimport warnings; warnings.warn('careful')")
-    output = built.execute(fails=True).output
-    assert "chapter two, cell 1 wrote to standard error" in output
-    assert "careful" in output
-    # A run of hours is not lost for it: the console says it, no page does.
-    source = 'import sys; print("warning: a driver", file=sys.stderr)'
-    built.edit("book/one.py", "double = 2", f"{source}\ndouble = 2")
-    command = [sys.executable, "-m", "lib.book", "record", "one", "--profile", "standard"]
-    done = subprocess.run(
-        command, cwd=built.root, env=built.environment(), check=True, capture_output=True, text=True
-    )
-    assert re.search(r"one, cell \d wrote to standard error: warning: a driver", done.stderr)
-    record = (built.root / "book/records/standard/one.json").read_text()
-    assert "a driver" not in record
-
-
-def test_ledger_must_add_up(built):
-    built.edit("book/one.py", 'chapter.check("T-1", double)', "None")
-    assert "one leaves T-1 unchecked" in built.execute(fails=True).output
 
 
 @pytest.mark.parametrize(
@@ -334,70 +272,16 @@ def test_what_no_chapter_has_fails_on_another_page(built, text, said):
     assert said in built.build(fails=True)
 
 
-def test_bad_parameters_stop_the_build_before_any_work(built):
-    (built.root / "params/quick/one.yml").write_text("base: 200.0\n")
-    output = built.execute(fails=True).output
-    assert "parameter base = 200.0 is not allowed" in output
-    assert "executing chapter" not in output
-
-
 def test_two_builds_at_once_after_a_parameter_edit(built):
     """One executes the chapter; numbers move, and the scale of the verdict."""
     built.edit("params/quick/one.yml", "2.0", "2.0002")
-    assert built.stale() == ["one"]
-    builds = [built.start(), built.start()]
-    outputs = [b.communicate(timeout=300)[0] for b in builds]
-    assert [b.returncode for b in builds] == [0, 0], outputs
+    with ThreadPoolExecutor(2) as both:
+        outputs = list(both.map(lambda _: built.build(), range(2)))
     assert sorted(executed(o) for o in outputs) == [0, 1]
     assert ">4.0004</span>" not in built.page("index")
     assert ">4.000</span>" in built.page("index")
-    assert "reproduced at reduced scale" in built.page("ledger").split("</ul>", 1)[1]
-    assert "base = 2.0002 instead of 2.0" in built.page("ledger")
-    assert built.stale() == []
-
-
-def test_kill_in_the_middle_leaves_nothing_half_done(apart):
-    apart.edit("book/one.py", "double = 2 * base", "double = 3 * base")
-    process = apart.start()
-    time.sleep(2.9)  # of about 4; other moments in tests/faults
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    apart.build()
-    assert ">6.000</span>" in apart.page("index")
-    assert ">6.00</span>" in apart.page("two")
-    assert "not reproduced" in apart.page("ledger").split("</ul>", 1)[1]
-    for name in ("index", "one", "two", "ledger"):
-        assert apart.page(name).rstrip().endswith("</html>")
-
-
-def test_half_written_page_is_written_again(built):
-    """What a kill during the writing phase leaves behind."""
-    page = built.html / "two.html"
-    page.write_text(page.read_text(encoding="utf-8")[:500], encoding="utf-8")
-    (built.html.parent / ".companion-unfinished").touch()
-    assert executed(built.build()) == 0
-    assert built.page("two").rstrip().endswith("</html>")
-
-
-def test_launch_buttons_point_to_the_repository_if_it_is_known(built):
-    binder = "https://mybinder.org/v2/gh/some/where/HEAD?urlpath=lab/tree/book/one.py"
-    colab = "https://colab.research.google.com/github/some/where/blob/notebooks/one.ipynb"
-    for address in (None, "git@github.com:some/where"):
-        if address:
-            _origin(built.root, address)
-            built.build()
-        page = built.page("one")
-        assert "notebooks/one.ipynb" in page
-        assert (binder in page) == (colab in page) == (address is not None)
-        assert ("mybinder.org" in page) == (address is not None)
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"), [("https://github.com/some/where.git", "some/where"), (None, "")]
-)
-def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, expected):
-    _origin(tmp_path, address)
-    assert repository(tmp_path, {}) == expected
+    assert "reproduced at reduced scale" in built.page("reproduces").split("</ul>", 1)[1]
+    assert "base = 2.0002 instead of 2.0" in built.page("reproduces")
 
 
 def _origin(root: Path, address: str | None) -> None:
@@ -406,7 +290,315 @@ def _origin(root: Path, address: str | None) -> None:
         subprocess.run(["git", "remote", "add", "origin", address], cwd=root, check=True)
 
 
-# ------------------------------------------------------------- papermill, literally
+# ------------------------------------------------------------- what counts: see `_counts`
+
+
+@contextmanager
+def in_git(*command: str):
+    """A remote, or that and a commit."""
+    for each in (["remote", "add", "origin", "git@github.com:some/where"], command):
+        subprocess.run([*GIT, *each], check=True, stdout=subprocess.DEVNULL)
+    yield
+    subprocess.run(["git", "remote", "remove", "origin"], check=True)
+
+
+def given(**variables: str) -> mock._patch_dict:
+    return mock.patch.dict(os.environ, variables)
+
+
+@contextmanager
+def installed(name: str, value: object):
+    """What the site's note and the chapters' keys take for installed."""
+    with (
+        mock.patch(f"lib.book.unchanged.{name}", return_value=value),
+        mock.patch(f"lib.book.execute.{name}", return_value=value),
+    ):
+        yield
+
+
+def replaced(file: str, old: str, new: str) -> AbstractContextManager:
+    def change(content: bytes) -> bytes:
+        assert old.encode() in content
+        return content.replace(old.encode(), new.encode())
+
+    return edited(file, change)
+
+
+def added(file: str, text: str) -> AbstractContextManager:
+    return edited(file, lambda old: old + text.encode())
+
+
+DATA = "mirror/nobody/nothing/0/numbers.txt"
+BOTH = ["one", "two"]
+NOTE = "book/_build/.companion-note.json"
+#: What may change, and the chapters that are executed anew for it.
+INPUTS = {
+    "a cell": (lambda: replaced("book/one.py", "2 * base", "3 * base"), ["one"]),
+    "a remark in a cell": (lambda: replaced("book/one.py", "double =", "# A.\ndouble ="), []),
+    "allowed values": (lambda: replaced("book/one.py", "# {a, b} labels", "# {a, c} l"), ["one"]),
+    "prose": (lambda: replaced("book/two.py", "quotes", "cites "), []),
+    "a page": (lambda: edited("book/index.md"), []),
+    "a new page": (lambda: edited("book/new.md"), []),
+    "a module": (lambda: added("lib/check.py", "x = 1\n"), BOTH),
+    "a module that executes chapters": (lambda: added("lib/book/execute.py", "x = 1\n"), BOTH),
+    "a remark in a module": (lambda: added("lib/check.py", "# A remark.\n"), []),
+    "a docstring": (lambda: replaced("lib/runs/files.py", '"""Writing files', '"""Files'), []),
+    "a module for pages": (lambda: added("lib/book/sphinx_ext.py", "x = 1\n"), []),
+    "another's module": (lambda: added("lib/report/examples/tables.py", "x = 1\n"), []),
+    "a study": (lambda: added("lib/studies/counterfactual/stress.py", "x = 1\n"), []),
+    "a new module": (lambda: edited("lib/zz.py"), []),
+    "a module that is gone": (lambda: without("lib/ties.py"), []),
+    "a style sheet": (lambda: edited("lib/book/static/companion.css"), []),
+    "a template": (lambda: edited("lib/book/templates/logo.html"), []),
+    "the registry": (lambda: edited("lib/data/registry.yml"), BOTH),
+    "a parameter": (lambda: edited("params/quick/one.yml", lambda _: b"base: 3.0\n"), ["one"]),
+    "a new parameter file": (lambda: edited("params/quick/two.yml"), []),
+    "a claim": (lambda: replaced("book/claims.yml", "4.0", "5.0"), ["one"]),
+    "a record": (lambda: edited("book/records/standard/one.json"), []),
+    "literature": (lambda: edited("book/references.bib"), []),
+    "the configuration": (lambda: edited("book/_config.yml"), []),
+    "the contents": (lambda: edited("book/_toc.yml"), []),
+    "a file that a parameter names": (lambda: edited("own.csv"), ["one"]),
+    "data that are gone": (lambda: without(DATA), ["one"]),  # two declares them, and does not ask
+    "data that are damaged": (lambda: edited(DATA), ["DataCorrupted"]),
+    "the profile": (lambda: given(COMPANION_PROFILE="standard"), BOTH),
+    "the repository": (lambda: given(COMPANION_REPOSITORY="some/where"), []),
+    "a repository that is none": (lambda: given(COMPANION_REPOSITORY="some where"), []),
+    "the address": (lambda: given(COMPANION_SITE="https://some.where"), []),
+    "any variable of ours": (lambda: given(COMPANION_NEW="1"), []),
+    "a package": (lambda: installed("required_versions", {"numpy": "0"}), BOTH),
+    "Python": (lambda: installed("python_version", "CPython 3.0.0"), BOTH),
+    "a remote": (lambda: in_git("status"), []),
+    "the note": (lambda: edited(NOTE, lambda old: old[:-9]), []),
+    "the note's truth": (lambda: replaced(NOTE, '"base": 2.0', '"base": 3.0'), []),
+}
+NO_INPUTS = {
+    "nothing": suppress,
+    "a file that is no source": lambda: edited("notes.txt"),
+    "compiled code": lambda: edited("lib/__pycache__/zz.pyc"),
+    "the number of jobs": lambda: given(COMPANION_JOBS="1"),
+}
+
+
+def _counts() -> dict[str, list]:
+    """Of what may change: whether the site is current meanwhile and after, which chapters are not.
+
+    At last what is noted of the commit, before and after one.
+    """
+    from lib.book import chapters, execute, unchanged
+
+    book, found = Path("book").absolute(), {}
+
+    def stale() -> list[str]:
+        paths, profile = chapters.chapter_files(book).items(), os.environ["COMPANION_PROFILE"]
+        try:
+            return [name for name, path in paths if not execute._is_stored(path, profile)]
+        except execute.USER_ERRORS as error:
+            return [type(error).__name__]
+
+    for name, (change, _) in (INPUTS | {n: (c, []) for n, c in NO_INPUTS.items()}).items():
+        with change():
+            during = unchanged.is_unchanged(book, os.environ), stale()
+        found[name] = [*during, unchanged.is_unchanged(book, os.environ)]
+    with in_git("commit", "-q", "--allow-empty", "-m", "one"):
+        found["commits"] = [unchanged._source(book, os.environ)]
+        subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "two"], check=True)
+        found["commits"].append(unchanged._source(book, os.environ))
+    return found
+
+
+def test_what_a_site_and_what_a_chapter_are_made_from(built):
+    """By its content: once it is as it was, so is the site. Notebooks for Colab name the commit."""
+    found = built.inside(_counts)
+    assert len(set(found.pop("commits"))) == 2
+    expected = {name: [False, chapters, True] for name, (_, chapters) in INPUTS.items()}
+    assert found == expected | {name: [True, [], True] for name in NO_INPUTS}
+
+
+# ------------------------------------------------------------- executions: see `_executions`
+
+ASKS = 'data.available("throwaway/numbers")'
+ANOTHER = "ProcessPoolExecutor(1, get_context('spawn')).submit(data.available, name).result()"
+POOL = """from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+name = 'throwaway/numbers'
+double = 2"""
+COMMAND = """import sys
+from subprocess import run
+done = run([sys.executable, '-m', 'lib.data', 'fetch', 'throwaway/numbers'], stderr=-3)
+chapter.values(has_data=int(done.returncode < 1))
+chapter.values(seven=7)"""
+TELLS = 'import sys; print("warning: a driver", file=sys.stderr)\ndouble = 2'
+LATE = "import pathlib; pathlib.Path('lib/check.py').open('a').write('x = 1')\ndouble = 2"
+GONE = f"has_data=1)\nimport pathlib; pathlib.Path({DATA!r}).unlink()"
+
+
+@contextmanager
+def together(*changes: AbstractContextManager):
+    with contextlib.ExitStack() as stack:
+        for change in changes:
+            stack.enter_context(change)
+        yield
+
+
+@contextmanager
+def put_back(file: str, change: AbstractContextManager):
+    """With a file that the chapter itself changes."""
+    with edited(file, lambda old: old), change:
+        yield
+
+
+def in_one(old: str, new: str) -> AbstractContextManager:
+    return replaced("book/one.py", old, new)
+
+
+def in_two(new: str) -> AbstractContextManager:
+    return replaced("book/two.py", "chapter.values(seven=7)", new)
+
+
+EXECUTIONS: dict[str, Callable[[], AbstractContextManager]] = {
+    "nothing": suppress,
+    "data are gone": lambda: without(DATA),
+    "data are back": suppress,
+    "data are gone again": lambda: without(DATA),
+    "other processes ask": lambda: together(
+        in_one("double = 2", POOL), in_one(ASKS, ANOTHER), in_two(COMMAND)
+    ),
+    "other processes asked, and data are gone": lambda: together(
+        in_one("double = 2", POOL), in_one(ASKS, ANOTHER), in_two(COMMAND), without(DATA)
+    ),
+    "the profile": lambda: given(COMPANION_PROFILE="standard"),
+    "a claim": lambda: replaced("book/claims.yml", "reported: 4.0", "reported: 5.0"),
+    "data go": lambda: put_back(
+        DATA,
+        together(
+            in_one("double = 2", "data.fetch('throwaway/numbers')\ndouble = 2"),
+            in_one(f"has_data=int({ASKS}))", GONE),
+        ),
+    ),
+    "undeclared data": lambda: in_one("double = 2", "data.fingerprints('suitability')\ndouble = 2"),
+    "damaged data": lambda: edited(DATA, lambda _: b"4 5 6\n"),
+    "lib changes": lambda: put_back("lib/check.py", in_one("double = 2", LATE)),
+    "a warning": lambda: in_two("import warnings; warnings.warn('careful')"),
+    "no verdict": lambda: in_one('chapter.check("T-1", double)', "None"),
+    "bad parameters": lambda: edited("params/quick/one.yml", lambda _: b"base: 200.0\n"),
+    "words to a driver's user": lambda: together(
+        in_one("double = 2", TELLS), given(COMPANION_PROFILE="standard")
+    ),
+}
+
+
+def _executions() -> dict[str, dict]:
+    """What executions of the chapters say and give, in one process whose kernels are forks.
+
+    Where data went, which chapters the cache lacks is said, and none is executed.
+    """
+    from lib.book import chapters, execute, kernels
+
+    kernels.Fork.preloaded = ("ipykernel.kernelapp", "matplotlib.pyplot", "pandas", "scipy.special")
+    kernels.ChapterKernelManager = kernels.ForkedKernelManager
+    book, found = Path("book").absolute(), {}
+    for name, change in EXECUTIONS.items():
+        with change(), contextlib.redirect_stdout(io.StringIO()) as said:
+            profile, error, done = os.environ["COMPANION_PROFILE"], "", {}
+            paths = chapters.chapter_files(book).items()
+            if name == "other processes asked, and data are gone":
+                stale = [n for n, path in paths if not execute._is_stored(path, profile)]
+                found[name] = {"stale": stale}
+                continue
+            with contextlib.redirect_stderr(said):
+                try:
+                    done = execute.execute_book(book, profile)
+                except execute.BuildError as raised:
+                    error = str(raised)
+        found[name] = {
+            "said": said.getvalue(),
+            "error": error,
+            "now": [name for name, each in done.items() if not each.cached],
+            "values": {name: each.values for name, each in done.items()},
+            "verdicts": {v["id"]: v["verdict"] for d in done.values() for v in d.verdicts},
+        }
+        if name == "words to a driver's user":
+            found[name]["shown"] = [out for cell in done["one"].cells for out in cell["outputs"]]
+    return found
+
+
+@pytest.fixture(scope="module")
+def executions(first, template) -> dict[str, dict]:
+    shutil.rmtree(first[0].root)
+    return _copied(template, first[0].root).inside(_executions)
+
+
+def test_presence_of_data_counts_for_the_chapter_that_asks(executions):
+    """Both chapters declare them, chapter two does not ask; a former state is not paid twice."""
+    assert executions["nothing"]["now"] == []
+    expected = {"nothing": 1, "data are gone": 0, "data are back": 1, "data are gone again": 0}
+    for name, has_data in expected.items():
+        found = executions[name]
+        assert found["now"] == ["one"] * (name == "data are gone")
+        assert found["values"]["one"]["has_data"] == has_data
+
+
+def test_presence_counts_if_another_process_asks(executions):
+    """One that chapter one starts through multiprocessing, and a command, in chapter two."""
+    found = executions["other processes ask"]
+    assert found["now"] == BOTH
+    assert [found["values"][name]["has_data"] for name in BOTH] == [1, 1]
+    assert executions["other processes asked, and data are gone"] == {"stale": BOTH}
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "double", "verdict"),
+    [("the profile", BOTH, 40.0, "not reproduced"), ("a claim", ["one"], 4.0, "not reproduced")],
+)
+def test_what_moves_values_and_verdicts(executions, change, now, double, verdict):
+    found = executions[change]
+    assert (found["now"], found["values"]["one"]["double"]) == (now, double)
+    assert found["verdicts"] == {"T-1": verdict, "T-2": "reproduced"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("data go", ["throwaway/numbers came or went while chapter one"]),
+        (
+            "undeclared data",
+            ["chapter one asked for suitability/civilcomments_ERM_0", "not declared for it"],
+        ),
+        ("damaged data", ["numbers", "SHA-256"]),
+        ("lib changes", ["lib changed while chapter one was executed"]),
+        ("a warning", ["chapter two, cell 1 wrote to standard error", "careful"]),
+        ("no verdict", ["one leaves T-1 unchecked"]),
+        ("bad parameters", ["parameter base = 200.0 is not allowed"]),
+    ],
+)
+def test_what_stops_a_build(executions, change, words):
+    """Undeclared data also if the chapter does not mind; what can be known before, before."""
+    found = executions[change]
+    assert [word for word in words if word not in found["error"]] == []
+    before = change in ("damaged data", "bad parameters")
+    assert ("executing chapter" in found["said"]) == (not before)
+
+
+def test_a_run_of_hours_is_not_lost_for_a_warning(executions):
+    """The console says it, no page does."""
+    found = executions["words to a driver's user"]
+    assert re.search(r"one, cell \d wrote to standard error: warning: a driver", found["said"])
+    assert found["now"] == ["one"]  # two was executed under this profile before
+    assert "a driver" not in json.dumps(found["shown"])
+
+
+# ------------------------------------------------------------- by calls
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("https://github.com/some/where.git", "some/where"), (None, "")]
+)
+def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address, expected):
+    from lib.book.records import repository
+
+    _origin(tmp_path, address)
+    assert repository(tmp_path, {}) == expected
 
 
 def test_papermill_prints_the_declarations(template):

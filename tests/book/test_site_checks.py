@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from page_shapes import MAIN_LINE, TALLEST, shape, too_long
-from site_checks import page_names, page_weights, search, too_heavy, visit
+from site_checks import PHONE, page_names, page_weights, search, too_heavy, visit
 from site_tools import NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
 
@@ -47,7 +47,8 @@ chapter.figure(figure, "fall", "A line that falls.", "It falls.")
 widest = "a line of code that is as long as the formatter lets a line of code become, 100 letters"
 wide = pd.DataFrame([[1.5] * 14], columns=[f"column_{i}" for i in range(14)])
 long = pd.DataFrame({"number": range(14), "word": ["even", "odd"] * 7})
-chapter.table(long, "long", "A table that is longer than twelve rows")
+chapter.table(long, "long", "A table that is longer than nine rows")
+chapter.table(long[:9], "short", "A table of nine rows", aside=True)
 chapter.table(wide, "wide", "A table that is wider than a phone, under a caption of many words")
 """
 PROSE = """
@@ -93,6 +94,18 @@ def published(book):
         yield url
 
 
+@pytest.fixture(scope="module")
+def one_page(browser):
+    return browser.new_page()
+
+
+@pytest.fixture
+def tab(one_page):
+    """The same for all tests that do not change what a browser keeps: it loads the theme once."""
+    one_page.set_viewport_size(DESKTOP)
+    return one_page
+
+
 @pytest.fixture
 def page(browser):
     opened = browser.new_page(viewport=DESKTOP)
@@ -100,10 +113,10 @@ def page(browser):
     opened.close()
 
 
-def test_pages_below_a_path_are_without_fault(browser, book, published):
+def test_pages_below_a_path_are_without_fault(tab, book, published):
     names = page_names(book.html)
-    assert names == ["index.html", "ledger.html", "one.html", "search.html", "two.html"]
-    index, one = (visit(browser, f"{published}/{name}.html") for name in ("index", "one"))
+    assert names == ["index.html", "one.html", "reproduces.html", "search.html", "two.html"]
+    index, one = (visit(tab, f"{published}/{name}.html") for name in ("index", "one"))
     assert index.faults == one.faults == {}
     assert one.figures == index.formulas == 2
     assert min(one.scrolling, index.scrolling) >= 1  # the wide table; the code: on a phone
@@ -111,101 +124,101 @@ def test_pages_below_a_path_are_without_fault(browser, book, published):
     assert too_heavy(book.html) == {}
 
 
-@pytest.mark.parametrize(("width", "shown"), [(1280, "table-cell"), (360, "block")])
-def test_tables_of_words_are_stacked_on_phones(page, published, width, shown):
-    page.set_viewport_size({"width": width, "height": 900})
-    page.goto(f"{published}/index.html")
+def test_tables_of_words_are_stacked_on_phones_and_those_of_numbers_are_not(tab, published):
     cells = "all => all.map(cell => getComputedStyle(cell).display)"
-    assert set(page.eval_on_selector_all("article table.table td", cells)) == {shown}
-    page.goto(f"{published}/one.html")  # tables of numbers are not
-    assert set(page.eval_on_selector_all("article td.number", cells)) == {"table-cell"}
+    for name, kind, phone in (
+        ("index", "table.table td", "block"),
+        ("one", "td.number", "table-cell"),
+    ):
+        tab.goto(f"{published}/{name}.html")
+        for width, shown in ((DESKTOP["width"], "table-cell"), (PHONE, phone)):
+            tab.set_viewport_size({"width": width, "height": 900})
+            assert set(tab.eval_on_selector_all(f"article {kind}", cells)) == {shown}
 
 
 def test_a_long_table_is_folded_and_can_be_searched(page, published):
     page.goto(f"{published}/one.html")
     rows = page.locator("details.companion-rows tbody tr")
-    assert rows.count() == 14
+    assert rows.count() == 14  # nine stand open
+    assert page.locator("caption", has_text="A table of nine rows").is_visible()
     assert not rows.first.is_visible()
-    page.get_by_text("A table that is longer than twelve rows (14 rows)").click()
+    page.get_by_text("A table that is longer than nine rows (14 rows)").click()
     page.get_by_label("Search these rows").fill("odd 1")
     seen = [row.inner_text().split() for row in rows.all() if row.is_visible()]
     assert seen == [["1", "odd"], ["11", "odd"], ["13", "odd"]]
     assert page.locator("details.companion-rows a[download]").is_visible()
 
 
-CLOSED, ABOVE = "details.above-input", ".companion-above"
+CLOSED, ABOVE = ".companion-code", ".companion-above"
 
 
-def test_closed_code_is_shown_by_a_button_and_the_choice_is_kept(browser, page, published):
-    """Of all cells at once, with what speaks of them; by the keyboard as well."""
+def test_code_is_shown_in_place_by_a_button_at_the_foot(page, published):
+    """Of all cells at once, and what speaks of them; by the keyboard as well; on this page only."""
     page.goto(f"{published}/one.html")
     code, above = page.locator(f"{CLOSED} pre"), page.locator(ABOVE)
-    icon, line = page.get_by_label("Show code"), page.locator(".companion-code-line")
-    assert code.count() == 5
-    assert above.count() == 1
-    assert not page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true").count()
-    top = page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY")
-    assert icon.get_attribute("aria-pressed") == "false"
-    assert icon.bounding_box()["width"] > 20
-    icon.focus()
+    button = page.locator(".companion-foot button")
+    seen = page.locator(f":is({CLOSED}, {ABOVE})").locator("visible=true")
+    assert (code.count(), above.count(), seen.count()) == (5, 1, 0)
+    assert page.locator(f"article details:has({CLOSED})").count() == 0
+    reached = [page.keyboard.press("Tab") or page.evaluate(FOCUSED) for _ in range(60)]
+    assert "" in reached  # outside of code there is something to reach
+    assert "code" not in reached
+    button.focus()
+    place = button.bounding_box()["y"]
+    assert button.get_attribute("aria-expanded") == "false"
     page.keyboard.press("Enter")
-    assert icon.get_attribute("aria-pressed") == "true"
+    assert button.get_attribute("aria-expanded") == "true"
     assert all(each.is_visible() for each in [*code.all(), above])
-    assert not page.locator(f"{CLOSED} > summary").locator("visible=true").count()
-    assert (
-        page.locator("#figure-line").evaluate("e => e.getBoundingClientRect().top + scrollY") > top
-    )
-    page.goto(f"{published}/index.html")  # which has no closed code
-    assert not icon.count() + line.count()
-    page.goto(f"{published}/two.html")
-    page.goto(f"{published}/one.html")
-    assert all(each.is_visible() for each in code.all())
+    assert abs(button.bounding_box()["y"] - place) < 2  # though the page has grown above it
+    page.get_by_role("status").get_by_text("5 cells stand above").wait_for()
+    page.get_by_role("link", name="the first").click()
+    assert code.first.bounding_box()["y"] < 900
+    button.click()
+    assert seen.count() == 0
+    button.click()
     page.emulate_media(media="print")
-    assert not line.is_visible()
+    assert not button.is_visible()
     page.emulate_media(media="screen")
-    assert line.text_content() == "Hide the code of this page"
-    line.click()
     page.reload()
-    assert not any(each.is_visible() for each in [*code.all(), above])
+    assert seen.count() == 0
     page.emulate_media(media="print")
-    assert not page.locator(CLOSED).locator("visible=true").count()
+    assert seen.count() == 0
 
 
-def test_without_scripts_or_where_nothing_is_kept_each_cell_or_page_opens(browser, published):
+FOCUSED = "() => document.activeElement.closest('.companion-code') ? 'code' : ''"
+
+
+def test_without_scripts_the_links_at_the_foot_have_the_code(browser, book, published):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{published}/one.html")
-    cell = page.locator(f"div.cell:has({ABOVE})")
-    assert not page.locator(".companion-code-line").count()
-    assert not cell.locator(ABOVE).is_visible()
-    cell.get_by_text("Show the code").click()
-    assert cell.locator(f"{ABOVE}, {CLOSED} pre").locator("visible=true").count() == 2
-    page.emulate_media(media="print")
-    assert page.locator(f"{CLOSED} pre").locator("visible=true").count() == 1
-    context.close()
-    context, errors = browser.new_context(), []
-    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw 0; }})")
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{published}/one.html")
-    page.locator(".companion-code-line").click()
-    assert page.locator(f"{CLOSED} pre").first.is_visible()
-    assert not [error for error in errors if "code.js" in error]
+    assert (
+        not page.locator(f".companion-foot button, {CLOSED}, {ABOVE}")
+        .locator("visible=true")
+        .count()
+    )
+    for name, kind in (("Source (.py)", "double = 2 * base"), ("Executed notebook", "double is")):
+        link = page.locator(".companion-foot").get_by_role("link", name=name)
+        address = link.evaluate("e => e.href").removeprefix(f"{published}/")
+        assert kind in (book.html / address).read_text(encoding="utf-8")
     context.close()
 
 
 def test_squares_of_the_ledger_open_what_they_lead_to(page, published):
-    page.goto(f"{published}/ledger.html")
-    row = page.locator("#statement-T-2")
+    page.goto(f"{published}/reproduces.html")
+    row = page.locator("#claim-T-2")
+    assert page.locator("#statement-T-2").is_visible()
     assert not row.is_visible()
     page.locator(".companion-grid a[href='#statement-T-2']").click()
     assert row.is_visible()
-    page.locator("#claim-T-2").get_by_text("reproduced").first.click()
+    row.get_by_text("reproduced").first.click()
     page.wait_for_url("**/two.html#claim-T-2")
-    page.wait_for_function("() => document.querySelector('#claim-T-2').open")  # once it has loaded
+    assert page.locator("#claim-T-2 a").get_attribute("href") == "reproduces.html#claim-T-2"
+    page.goto(f"{published}/reproduces.html#claim-T-2")
+    assert row.is_visible()
 
 
-def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, published):
+def test_a_result_stands_in_the_main_line_and_nowhere_else(tab, book, published):
     text = book.page("one")
     end, cell = text.index('id="the-cells"'), text.index("#figure-fall")
     assert text.count("id='figure-fall'") == text.count("<figcaption>It falls.") == 1
@@ -215,25 +228,25 @@ def test_a_result_stands_in_the_main_line_and_nowhere_else(browser, book, publis
     prose = "".join(c.source for c in notebook.cells if c.cell_type == "markdown")
     assert "## In one figure\n\n*(The figure stands below" in prose
     assert "It falls." in str(notebook.cells)
-    assert 0 < shape(browser, f"{published}/one.html").main < MAIN_LINE
+    assert 0 < shape(tab, f"{published}/one.html").main < MAIN_LINE
 
 
-def test_a_page_that_has_moved_leads_on_and_hides_no_other(page, book, published):
-    page.goto(f"{published}/moved.html")
-    page.wait_for_url("**/two.html")
+def test_a_page_that_has_moved_leads_on_and_hides_no_other(tab, book, published):
+    tab.goto(f"{published}/moved.html")
+    tab.wait_for_url("**/two.html")
     assert "Chapter one" in book.page("one")
 
 
-@pytest.mark.parametrize("missing", ["gone.html", "deep/er/gone.html"])
-def test_404_page_leads_home_from_any_depth(browser, page, published, missing):
-    assert page.goto(f"{published}/{missing}").status == 404
-    assert page.title() == f"Page not found - {TITLE}"
-    links = page.eval_on_selector_all("a", "all => all.map(a => a.href)")
-    assert links == [f"{published}/", f"{published}/search.html"]
+def test_404_page_leads_home_from_any_depth(tab, published):
+    for missing in ("gone.html", "deep/er/gone.html"):
+        assert tab.goto(f"{published}/{missing}").status == 404
+        assert tab.title() == f"Page not found - {TITLE}"
+        links = tab.eval_on_selector_all("a", "all => all.map(a => a.href)")
+        assert links == [f"{published}/", f"{published}/search.html"]
     assert all(urllib.request.urlopen(link).status == 200 for link in links)
-    page.click("text=front page")
-    assert page.title() == f"A book — {TITLE}"
-    found = visit(browser, f"{published}/{missing}")  # it needs no other file, and can be read
+    tab.click("text=front page")
+    assert tab.title() == f"A book — {TITLE}"
+    found = visit(tab, f"{published}/{missing}")  # it needs no other file, and can be read
     assert [Path(address).name for address in found.seen] == ["gone.html"]
     assert all(kind == "errors" or kind.startswith("no ") for kind in found.faults)
 
@@ -257,8 +270,8 @@ def test_pages_have_social_cards_with_absolute_addresses(book):
 def test_footer_has_the_version_and_the_day_of_the_execution(book):
     (entry,) = (book.root / ".cache" / "book" / "one").glob("*.json")
     day = json.loads(entry.read_text())["finished"][:10]
-    foot = f"Version {lib.__version__}. This page shows this build: profile quick, {day}, "
-    assert foot in book.page("one")
+    assert f"Version {lib.__version__}. Computed {day} (UTC)." in book.page("one")
+    assert f"This page shows this build: profile quick, {day}, " in book.page("one")
     assert f"Version {lib.__version__}. Computed " in book.page("search")
 
 
@@ -320,7 +333,7 @@ FAULTS = {
 }
 
 
-def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(browser, tmp_path):
+def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(tab, tmp_path):
     bad = GOOD
     for old, new in FAULTS.values():
         assert old in bad
@@ -331,8 +344,8 @@ def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(browser, t
     for name, text in (("good", GOOD), ("bad", bad), ("tall", tall)):
         (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
     with serve(tmp_path) as url:  # no script of the theme is there to wait for
-        good, found = (visit(browser, f"{url}/{n}.html", settle=0) for n in ("good", "bad"))
-        shapes = {f"{n}.html": shape(browser, f"{url}/{n}.html") for n in ("good", "tall")}
+        good, found = (visit(tab, f"{url}/{n}.html", patience=0) for n in ("good", "bad"))
+        shapes = {f"{n}.html": shape(tab, f"{url}/{n}.html") for n in ("good", "tall")}
     assert good.faults == {}
     assert (good.figures, good.tables, good.scrolling) == (1, 1, 1)
     assert {*FAULTS, "axe"} <= {*found.faults}

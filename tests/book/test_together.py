@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from lib.book.chapters import chapter_files
-from lib.book.execute import BuildError, _is_stored, execute_book
+from lib.book.execute import BuildError, execute_book
 
 CHAPTER = """# %%
 import os
@@ -43,26 +42,9 @@ def book(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_chapters_are_executed_at_a_time(book, monkeypatch):
-    monkeypatch.setenv("COMPANION_JOBS", "2")
-    found = execute_book(book, "quick")
-    assert list(found) == ["one", "two", "three"]
-    assert not any(done.cached for done in found.values())
-    assert found["one"].values["met"] == found["two"].values["met"] == 1
-    assert len({done.values["pid"] for done in found.values()}) == 3
-    assert len({done.values["parent"] for done in found.values()}) == 2  # processes
-    # As one after another they would be found: same keys, same entries.
-    for jobs in "21":
-        monkeypatch.setenv("COMPANION_JOBS", jobs)
-        again = execute_book(book, "quick")
-        assert all(done.cached for done in again.values())
-        assert {n: d.key for n, d in again.items()} == {n: d.key for n, d in found.items()}
-    (book / "three.py").write_text((book / "three.py").read_text() + "\n# %%\nprint(3)\n")
-    assert [done.cached for done in execute_book(book, "quick").values()] == [True, True, False]
-
-
-@pytest.mark.slow
-def test_a_chapter_that_fails_takes_no_other_with_it(book, monkeypatch):
+def test_two_chapters_are_executed_at_a_time_and_one_that_fails_takes_no_other_with_it(
+    book, monkeypatch
+):
     monkeypatch.setenv("COMPANION_JOBS", "2")
     text = (book / "one.py").read_text()
     (book / "one.py").write_text(text + "\n# %%\nraise RuntimeError('so it goes')\n")
@@ -74,8 +56,18 @@ def test_a_chapter_that_fails_takes_no_other_with_it(book, monkeypatch):
     assert "two" in {entry["chapter"] for entry in stored}  # and "three", if that ended first
     assert "one" not in {entry["chapter"] for entry in stored}
     (book / "one.py").write_text(text)
-    stored = {path.stem: _is_stored(path, "quick") for path in chapter_files(book).values()}
-    assert (stored["one"], stored["two"]) == (False, True)
+    found = execute_book(book, "quick")
+    assert list(found) == ["one", "two", "three"]
+    assert [done.cached for done in found.values()][:2] == [False, True]
+    assert found["one"].values["met"] == found["two"].values["met"] == 1
+    assert len({done.values["pid"] for done in found.values()}) == 3
+    assert len({found[name].values["parent"] for name in ("one", "two")}) == 2  # processes
+    # As one after another they would be found: same keys, same entries.
+    for jobs in "21":
+        monkeypatch.setenv("COMPANION_JOBS", jobs)
+        again = execute_book(book, "quick")
+        assert all(done.cached for done in again.values())
+        assert {n: d.key for n, d in again.items()} == {n: d.key for n, d in found.items()}
 
 
 @pytest.mark.parametrize("bad", ["0", "-1", "two", "1.5", "²"])

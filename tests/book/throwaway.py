@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -24,8 +25,9 @@ ROOT = Path(__file__).parents[2]
 
 # What every build imports, but nothing that imports lib, of which a throw-away book has a copy.
 IMPORTED = [
-    *("jupyter_book.cli.main", "jupytext", "matplotlib.pyplot", "myst_nb.sphinx_ext"),
-    *("nbclient", "numpy", "pandas", "PIL.Image", "pooch", "requests", "scipy", "tenacity"),
+    *("fontTools.subset", "jupyter_book.cli.main", "jupytext", "matplotlib.pyplot"),
+    *("myst_nb.sphinx_ext", "nbclient", "numpy", "pandas", "PIL.Image", "pooch", "requests"),
+    *("scipy.optimize", "scipy.special", "scipy.stats", "seaborn", "tenacity"),
     *("sphinx.application", "sphinx.builders.html", "threadpoolctl", "tqdm"),
     *("sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "sphinx_external_toc"),
     *("sphinx_jupyterbook_latex", "sphinx_togglebutton", "sphinxcontrib.bibtex", "yaml"),
@@ -159,6 +161,17 @@ class Book:
             return self.run(*arguments, fails=fails, **extra)
         return self._fork(_build, self.command(*arguments), fails, **extra)
 
+    def noted(self, **extra: str) -> str:
+        """Build as ``python -m lib.book build`` does, which has a build leave a note."""
+        return self._fork(_noted, self.command("-W", "book"), False, **extra)
+
+    def inside(self, what: Callable[[], Any], **extra: str) -> Any:
+        """What a function of a test's module, which imports lib itself, gives in a fork."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "given.json")
+            self._fork(functools.partial(_give, what), [str(file)], False, **extra)
+            return json.loads(file.read_text())
+
     def execute(self, fails: bool = False, **extra: str) -> "Stage":
         """Execute the chapters as a build does before Sphinx reads a page, and stop there."""
         output, found = self._stage("execute", fails, **extra)
@@ -263,6 +276,17 @@ def _build(command: list[str]) -> None:
     sys.exit(main())
 
 
+def _give(what: Callable[[], Any], command: list[str]) -> None:
+    Path(command[0]).write_text(json.dumps(what()))
+
+
+def _noted(command: list[str]) -> None:
+    from lib.book.unchanged import NOTED, state_of_sources
+
+    os.environ[NOTED] = state_of_sources(Path("book"))
+    _build(command)
+
+
 def _part(command: list[str]) -> None:
     """`Book.execute` or `Book.stale`, by what the extension and the cache themselves call."""
     from sphinx.errors import ExtensionError
@@ -291,6 +315,26 @@ def _part(command: list[str]) -> None:
     Path(file).write_text(json.dumps(found))
 
 
+@contextmanager
+def edited(file: str, change: Callable[[bytes], bytes] = lambda old: old + b"\n") -> Iterator[None]:
+    """A file with other content, or a new one; afterwards as it was."""
+    path = Path(file)
+    old = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(change(old or b""))
+    yield
+    path.unlink() if old is None else path.write_bytes(old)
+
+
+@contextmanager
+def without(file: str) -> Iterator[None]:
+    """A file that is gone; afterwards it is there again."""
+    old = Path(file).read_bytes()
+    Path(file).unlink()
+    yield
+    Path(file).write_bytes(old)
+
+
 def executed(output: str) -> int:
     """How many chapters a build executed, as it says itself."""
     return int(re.search(r"chapters: (\d+) executed", output)[1])
@@ -300,8 +344,8 @@ def make_book(root: Path, chapters: bool = True) -> Book:
     """Write the throw-away book under ``root``, or what is around its chapters and claims."""
     book, names = root / "book", ("one", "two") if chapters else ()
     book.mkdir(parents=True)
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "lib", root / "lib", ignore=ignore)
+    # With its bytecode, which the copies' sizes and times fit; what numba compiled is by its path.
+    shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
     numbers = Book(root).numbers
     numbers.parent.mkdir(parents=True)
     numbers.write_bytes(NUMBERS)
@@ -309,13 +353,13 @@ def make_book(root: Path, chapters: bool = True) -> Book:
     shutil.copy(ROOT / "_config.yml", book)
     (book / "references.bib").write_text("")
     toc = "format: jb-book\nroot: index\nparts:\n  - caption: Read\n    chapters:\n" + "".join(
-        f"      - file: {name}\n" for name in (*names, "ledger")
+        f"      - file: {name}\n" for name in (*names, "reproduces")
     )
     (book / "_toc.yml").write_text(toc)
     (book / "index.md").write_text(INDEX if chapters else "# A book\n")
     for name in names:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
-    (book / "ledger.md").write_text("# Ledger\n\n```{ledger}\n```\n")
+    (book / "reproduces.md").write_text("# Ledger\n\n```{ledger}\n```\n")
     (book / "claims.yml").write_text(CLAIMS if chapters else "")
     (book / "statements.yml").write_text(STATEMENTS if chapters else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):

@@ -60,7 +60,7 @@ def bound_and_truth(which):
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["score", "difference"])
 def test_oracle_reaches_the_bound_and_its_interval_keeps_its_level(which):
-    (bound, truth), n, repeated = bound_and_truth(which), 500, 300
+    (bound, truth), n, repeated = bound_and_truth(which), 500, 200
     pairs = [oracle_nuisances(simulate(n, rng=k)) for k in range(repeated)]
     given = pairs if which == "difference" else [b for _, b in pairs]
     found = [estimate_from_nuisances(one, clip=0.2) for one in given]

@@ -19,7 +19,7 @@ from lib.counterfactual.sequential import _mixture_rho, log_mixture, mixture_bou
 from lib.studies.counterfactual.classifiers import simulate
 from lib.studies.counterfactual.tables import pointwise_interval
 
-REPETITIONS = 400
+REPETITIONS = 250
 
 
 def most(level, repetitions=REPETITIONS):
@@ -244,7 +244,7 @@ def test_where_nobody_abstains_a_group_is_a_t_interval():
 @pytest.mark.slow
 def test_intervals_of_groups_hold_all_together():
     """Five groups of 12 to 150 points, propensities known, a poor guess."""
-    rng, held, trials = np.random.default_rng(5), 0, REPETITIONS
+    rng, held, trials = np.random.default_rng(5), 0, 400
     sizes, rates = [12, 20, 40, 80, 150], [0.3, 0.4, 0.5, 0.6, 0.7]
     groups, rate = np.repeat(np.arange(5), sizes), np.repeat(rates, sizes)
     n = len(groups)

@@ -114,7 +114,7 @@ def test_relations(data, reward):
 
 @pytest.mark.slow
 def test_intervals_cover():
-    rng, misses, repetitions = np.random.default_rng(0), np.zeros(5), 500
+    rng, misses, repetitions = np.random.default_rng(0), np.zeros(5), 300
     x = np.linspace(0, 1, 100_001)
     mu, pi = 0.9 - 0.5 * x, 0.2 + 0.5 * x
     answered, withheld = np.mean(mu * (1 - pi)), np.mean((1 - mu) * pi)

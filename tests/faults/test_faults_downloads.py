@@ -3,10 +3,11 @@
 import hashlib
 import os
 import signal
+import threading
 import time
 
 import pytest
-from fault_tools import Forker, wait_until
+from fault_tools import Forker
 from web_server import serving
 
 from lib.data import store
@@ -38,13 +39,18 @@ def server():
             if http.how == "reset":
                 handler.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER: reset
             handler.close_connection = True
+        elif http.how == "held":
+            handler.wfile.write(content[: int(http.share * len(content))])
+            http.held.set()
+            assert http.go.wait(60)
         else:
             for start in range(0, len(content), 1 << 14):
                 handler.wfile.write(content[start : start + (1 << 14)])
-                time.sleep(0.1 if http.how == "slow" else 0)
+                time.sleep(0.03 if http.how == "slow" else 0)
 
     with serving(answer) as http:
         http.how, http.requests, http.sent = "well", 0, 0
+        http.share, http.held, http.go = 0.5, threading.Event(), threading.Event()
         yield http
 
 
@@ -110,15 +116,17 @@ def fetching(forker: Forker, url: str, cache, target) -> int:
 @pytest.mark.slow
 def test_a_killed_download_is_never_read(light, server, tmp_path):
     cache, target = tmp_path / "cache", tmp_path / "read"
-    server.how = "slow"
-    for number, share in enumerate((0.1, 0.5, 0.9)):
+    server.how = "held"
+    for server.share in (0.1, 0.5, 0.9):
         pid = fetching(light, server.url, cache, target)
-        wait_until(lambda n=number: server.requests > n, 60, "no download began")
-        time.sleep(share * 1.6)
+        assert server.held.wait(60), "no download began"
+        server.held.clear()
+        time.sleep(0.05)  # it may write what it has
         assert not light.ended()
         os.kill(pid, signal.SIGKILL)
         assert light.end() == -signal.SIGKILL
         assert not (cache / "owner" / "a").exists()
+    server.go.set()
     server.how = "well"
     fetching(light, server.url, cache, target)
     assert light.end() == 0, light.printed()

@@ -214,7 +214,7 @@ def some_votes(seed=0, queries=30):
 
 @pytest.mark.slow
 def test_the_published_epsilon_lies_in_its_interval_as_often_as_it_says():
-    votes, answered, n = np.tile([[9, 2, 1], [6, 5, 1]], (200, 1)), np.arange(400) < 350, 300
+    votes, answered, n = np.tile([[9, 2, 1], [6, 5, 1]], (200, 1)), np.arange(400) < 350, 200
     found = [publish_epsilon(votes, **RUN, answered=answered, seed=[7, i]) for i in range(n)]
     first = found[0]
     assert len({(f.low, f.high, f.exact, f.noise_rdp) for f in found}) == 1

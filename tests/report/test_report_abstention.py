@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from lib import counterfactual
-from lib.report import ModelPredictions, Settings, explain, run_analysis, run_report
+from lib.report import ModelPredictions, Settings, explain, run_analysis
 from lib.report.abstention import with_outcome
 from lib.report.findings import winner_text
 from lib.report.row_order import in_own_order
@@ -145,9 +145,9 @@ def test_told_propensities_of_one_leave_only_bounds():
 def test_one_told_propensity_of_one_is_warned_of(example):
     propensity = np.array(example.test_propensities)
     propensity[np.flatnonzero(example.test_abstained)[0]] = 1.0
-    found = run_report(without(example, test_propensities=propensity), learner="linear", seed=3)
+    given = without(example, test_propensities=propensity)
     for name, value in (("counterfactual", "counterfactual"), ("comparison", "difference")):
-        one = found.analyses[name]
+        one = run_analysis(name, given, SETTINGS)
         assert "1 of 450 rows" in one.warnings[0]
         assert value not in one.values
         # Of one classifier alone nothing is known there, so that the difference is as wide.
@@ -209,10 +209,10 @@ def test_bounds_cover_where_some_rows_are_never_answered():
 
     Nothing that a file has depends on how often it would be right there: of half of the files it
     is never, of the others always, and each counts for both. One standard error in the place of
-    two would keep a level of 0.84, not of 0.975: of 100 it is noticed with a probability of 0.98
-    for either, and of 2 x 100 with 0.9996.
+    two would keep a level of 0.84, not of 0.975: of 70 it is noticed with a probability of 0.89
+    for either, and of 2 x 70 with 0.988.
     """
-    repetitions = 100
+    repetitions = 70
     covered, alone, truths = np.zeros(2), np.zeros(2), 0.75 * 0.8 + 0.25 * np.arange(2)
     for seed in range(repetitions):
         found = analysed(**certain(seed, there=seed % 2)[0])
@@ -430,11 +430,11 @@ def test_bounds_of_a_comparison_are_each_sides_own(mine, theirs):
 def test_drawn_abstention_keeps_its_point_and_its_level():
     """Propensities in [0.1, 0.9]; a step is no logistic curve: 0.31 wide without calibration.
 
-    One standard error in the place of two would keep a level of 0.68. Of 40 reports that is noticed
-    with a probability of 0.87 in one design and of 0.998 in one of three; a level of 0.95 fails in
+    One standard error in the place of two would keep a level of 0.68. Of 32 reports that is noticed
+    with a probability of 0.74 in one design and of 0.98 in one of three; a level of 0.95 fails in
     one of three with 6e-5.
     """
-    repetitions = 40
+    repetitions = 32
     found = drawn_abstention(["linear"], repetitions=repetitions).set_index("propensity")
     assert (found["points"] >= 0.97).all()
     reports = (found["points"] * repetitions).round()

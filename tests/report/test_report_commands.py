@@ -3,18 +3,15 @@
 import dataclasses
 import functools
 import io
-import os
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from packaging.requirements import Requirement
 from reading_samples import LABELS, ONE, RIGHT, SECOND, of
 
 from lib.report import example_predictions, read_predictions
@@ -101,39 +98,6 @@ def test_module_is_a_program(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
-
-
-WITHOUT = """
-import sys
-
-class Absent:
-    def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in sys.argv[1].split(","):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent)
-from lib.report.__main__ import as_mapping, main, told_if_slow
-sys.exit(main(["--example", "--out", "page.html"]))
-"""
-
-
-@pytest.mark.slow
-def test_a_report_needs_no_package_that_trains_or_builds_the_book(tmp_path):
-    """Those of the extra `training`, and those that only pages are built with."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {Requirement(one).name for one in extras["optional-dependencies"]["training"]}
-    assert names == {"torch", "opacus"}
-    others = "dp_accounting,jupytext,jupyter_book,papermill,shap,nbformat,IPython"
-    command = [sys.executable, "-c", WITHOUT, ",".join([*names, others])]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in tmp_path.iterdir()} == {"example.npz", "page.html"}
 
 
 @pytest.mark.parametrize(

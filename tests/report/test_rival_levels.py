@@ -7,8 +7,9 @@ from scipy import stats
 from lib.report import ModelPredictions, Settings
 from lib.report.rivals import analyse, exact_p
 
-REPETITIONS, ALPHA = 250, 0.1
+REPETITIONS, ALPHA = 120, 0.1
 MOST = stats.binom.isf(1e-4, REPETITIONS, ALPHA)
+MANY = 250  # where what would be wrong is near the level: without Holm's correction 22%
 
 
 def pairs(rng, n, only_one, only_other, both):
@@ -28,10 +29,10 @@ def found(one, others, clusters=None):
     return analyse(given, Settings(alpha=ALPHA))
 
 
-def wrong(draw, difference, seed):
+def wrong(draw, difference, seed, repetitions=REPETITIONS):
     """How often an interval misses the difference, and a decision is for the worse or of equals."""
     rng, missed, decided = np.random.default_rng(seed), 0, 0
-    for _ in range(REPETITIONS):
+    for _ in range(repetitions):
         analysis = found(*draw(rng))
         low, high = (analysis.values[f"difference_{end}"] for end in ("low", "high"))
         missed += not low <= difference <= high
@@ -73,8 +74,8 @@ def test_decisions_of_several_hold_together():
         one = rng.random(200) < 0.7
         return one, [rng.random(200) < 0.7 for _ in range(4)]
 
-    _, decided = wrong(draw, 0.0, 4)
-    assert decided <= MOST
+    _, decided = wrong(draw, 0.0, 4, MANY)
+    assert decided <= stats.binom.isf(1e-4, MANY, ALPHA)
 
 
 @pytest.mark.parametrize(("groups", "size"), [(40, 10), (80, 3)])

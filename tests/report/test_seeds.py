@@ -52,10 +52,10 @@ FILES = {
 
 
 @pytest.mark.parametrize(("name", "design"), FILES)
-def test_ten_seeds_and_ten_orders_give_one_verdict(name, design):
+def test_seeds_and_orders_give_one_verdict(name, design):
     arrays = FILES[name, design](0)
     verdicts, values = set(), []
-    for seed in range(10):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         orders = {}
         shuffled = {}
@@ -95,7 +95,7 @@ def test_another_number_for_the_draws_decides_little():
 @pytest.mark.parametrize("copies", [False, True])
 def test_a_median_of_draws_keeps_its_promise(copies):
     """All accuracies just below the target, few clusters, ties: an error is any threshold."""
-    broken, low, repetitions, clusters = 0, 0, 400, 80
+    broken, low, repetitions, clusters = 0, 0, 200, 80
     rng = np.random.default_rng([copies, 3])
     for _ in range(repetitions):
         sizes = rng.integers(1, 9, clusters)

@@ -176,7 +176,7 @@ def told(drawn, a=True, b=True):
 
 def test_known_propensities_take_the_place_of_fitted_ones():
     """A linear learner misses with its own (P4, experiment 1), with the true ones as it should."""
-    missed, draws, truth = np.zeros(2, int), 30, true_difference()
+    missed, draws, truth = np.zeros(2, int), 16, true_difference()
     for draw in range(draws):
         drawn = simulate(1000, rng=draw)
         for k, services in enumerate((told(drawn, False, False), told(drawn))):
@@ -224,7 +224,7 @@ def test_told_propensities_are_not_clipped_where_the_others_are():
 
 def test_a_step_in_the_propensity_is_calibrated_as_in_a_report():
     """No logistic curve: as fitted, 33 of 127 such intervals held the truth."""
-    rng, draws, held, truth = np.random.default_rng(7), 30, 0, -0.035
+    rng, draws, held, truth = np.random.default_rng(7), 16, 0, -0.035
     for _ in range(draws):
         x = rng.uniform(-2, 2, (800, 1))
         v = x[:, 0]

@@ -411,19 +411,20 @@ def test_rows_of_few_scores_are_no_copies():
     assert said.startswith("12 of 300 test rows")
 
 
-@pytest.mark.parametrize(("n", "m"), [(200, 200), (200, 1000), (1000, 200)])
+@pytest.mark.parametrize(("n", "m"), [(200, 1000), (1000, 200)])
 def test_rounded_rows_are_called_copies_as_rarely_as_is_said(n, m):
-    """Scores of 2 to 8 digits: at 5 of them chance makes a few rows alike, and none within."""
-    rng, wrong, missed, repetitions = np.random.default_rng(5), 0, 0, 60
-    digits = (2, 3, 4, 5, 6, 8)
+    """Scores of 2 to 6 digits: at 5 of them chance makes a few rows alike, and none within."""
+    rng, wrong, missed, repetitions = np.random.default_rng(5), 0, 0, 40
+    digits = (2, 4, 5, 6)
     for number in digits:
         for _ in range(repetitions):
             holdout, test = (np.round(rng.random((size, 1)), number) * [0, 1] for size in (n, m))
             given = ModelPredictions(holdout_logits=holdout, test_logits=test)
             wrong += bool(list(module.repeated(given)))
-            test[: m // 5] = holdout[rng.integers(n, size=m // 5)]
-            given = ModelPredictions(holdout_logits=holdout, test_logits=test)
-            missed += number >= 5 and not list(module.repeated(given))
+            if number >= 5:
+                test[: m // 5] = holdout[rng.integers(n, size=m // 5)]
+                given = ModelPredictions(holdout_logits=holdout, test_logits=test)
+                missed += not list(module.repeated(given))
     assert wrong <= stats.binom.isf(1e-4, repetitions * len(digits), 1e-3)
     assert missed == 0  # one in five is a copy, and few are alike by chance
 

@@ -35,7 +35,7 @@ def rejected(least, wrong, runs, alpha=0.05):
 
 
 def test_a_calibrated_model_is_seldom_called_anything_else():
-    runs, called, missed = 400, 0, 0
+    runs, called, missed = 200, 0, 0
     for seed in range(runs):
         bins = by_confidence(*calibrated(300, seed), 0.05)
         called += judged(bins) not in (Outcome.CLOSE, Outcome.NOT_SHOWN_TRUE)
@@ -50,7 +50,7 @@ def test_a_model_that_is_off_is_seldom_called_close_and_found_with_many_rows():
     truth = float(np.abs(bins["accuracy"] - bins["confidence"]) @ bins["rows"] / 200_000)
     assert CLOSE < truth < 0.08
     assert judged(bins) is Outcome.TOO_SURE
-    runs, close, covered = 300, 0, 0
+    runs, close, covered = 150, 0, 0
     for seed in range(runs):
         few = by_confidence(*calibrated(2000, seed, 1.5), 0.05)
         low, high = error_limits(few)

@@ -26,12 +26,13 @@ CUT = {
     "independent_repetitions": 2,
     "independent_learners": ["linear"],
     "power_learner": "linear",
-    "power_sizes": [100, 200],
+    "power_sizes": [100],
     "power_shifts": [0.0, 0.4],
     "power_repetitions": 2,
     "positivity_learner": "linear",
     "epsilons": [0.1, 0.5],
     "positivity_repetitions": 2,
+    "services_learner": "linear",
 }
 EXECUTE = """
 import json, sys
@@ -57,6 +58,7 @@ def execute(root: Path, cluster: str) -> dict:
     (params / f"{CHAPTER}.yml").write_text(yaml.safe_dump(given))
     own = {
         "COMPANION_CLUSTER": cluster,
+        "COMPANION_DATA": "",  # without the services
         "COMPANION_OFFLINE": "1",
         "COMPANION_RUNS": str(root / "runs"),
         "COMPANION_THREADS": "1",  # without a cluster, its kernel does the work itself

@@ -1,6 +1,5 @@
 """Which code counts: what texts of modules say, and what runs really execute."""
 
-import ast
 import pkgutil
 import sys
 import threading
@@ -246,33 +245,6 @@ def test_what_is_handed_to_a_table_is_in_its_key(monkeypatch, tmp_path):
     with pytest.raises(AttributeError):  # nothing comes back
         stored_table(simulation.randomized_response_study, [MATCH], {"f": needed_by}, 20, 2, seed=1)
     assert {"lib.training.fixmatch", "lib.runs.imports"} <= set(code_of(jobs[0]).modules)
-
-
-def only_types(node):
-    """Whether a statement imports what annotations name, and does nothing when it is run."""
-    return isinstance(node, ast.If) and (
-        ast.unparse(node.test) == "TYPE_CHECKING"
-        and not node.orelse
-        and all(isinstance(each, ast.ImportFrom) for each in node.body)
-    )
-
-
-def only_raises(node: ast.AST) -> bool:
-    """Whether a module says of itself that it cannot be imported here."""
-    return isinstance(node, ast.If) and not node.orelse and isinstance(node.body[0], ast.Raise)
-
-
-def test_importing_a_module_changes_no_other():
-    for path in ROOT.rglob("*.py"):
-        if "book" in path.parts or "examples" in path.parts or path.name == "__main__.py":
-            continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            odd = isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
-            fine = only_types(node) or only_raises(node)
-            odd |= isinstance(node, (ast.For, ast.While, ast.If)) and not fine
-            # Only where nothing can be written; it changes where others write, not what they do.
-            odd &= ast.unparse(node) != "_lend_folders()" or path != ROOT / "__init__.py"
-            assert not odd, f"{path}, line {node.lineno}: {ast.unparse(node)[:60]}"
 
 
 def test_cells_know_what_others_import():

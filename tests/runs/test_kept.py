@@ -201,7 +201,8 @@ def test_workers_write_as_they_were_asked_to(tmp_path, public, monkeypatch):
     monkeypatch.setenv("COMPANION_PUBLIC_DATA", "0" if public else "1")
     jobs = [Walk(str(tmp_path), steps=3, seed=seed) for seed in range(2)]
     store = RunStore(tmp_path / "runs", public)
-    runs = run_all(jobs, store=store, max_workers=2)
+    runs = run_all(jobs, store=store, max_workers=1)
+    assert {run.metrics["pid"] for run in runs} & {os.getpid()} == set()  # a process of its own
     assert {len(run.config) > 1 for run in runs} == {public}
     assert {run.provenance["data"] == "d" for run in runs} == {public}
 

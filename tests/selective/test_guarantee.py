@@ -38,8 +38,11 @@ DESIGNS = {
 }
 
 
-def failures(design, n, repetitions, seed):
-    """How often the promised and the plug-in threshold are below the target, of those given."""
+def failures(design, n, repetitions, compared):
+    """How often the promised threshold is below the target, how often one is given.
+
+    And how often the plug-in is below it, of the first so many.
+    """
     p, map_score, target = DESIGNS[design]
     tail = np.cumsum(p(GRID)[::-1])[::-1] / np.arange(len(GRID), 0, -1)
     scores = map_score(GRID)
@@ -49,33 +52,33 @@ def failures(design, n, repetitions, seed):
         first = np.searchsorted(scores, threshold, side="right")
         return tail[first] if first < len(GRID) else 1.0
 
-    rng = np.random.default_rng([n, seed])
+    rng = np.random.default_rng([n, 0])
     broken = plugged = given = 0
-    for _ in range(repetitions):
+    for i in range(repetitions):
         u = rng.random(n)
         correct, score = rng.random(n) < p(u), map_score(u)
         found = selective.guaranteed_threshold(correct, score, target)
         if found.coverage is not None:
             given += 1
             broken += truth(found.threshold) < target
-        coverage = selective.coverage_at_accuracy(correct, score, target)
-        k = round(coverage * n)
-        ordered = np.sort(score)[::-1]
-        plugged += k > 0 and truth(ordered[k] if k < n else -math.inf) < target
-    return broken, plugged, given
+        if i < compared:
+            k = round(selective.coverage_at_accuracy(correct, score, target) * n)
+            ordered = np.sort(score)[::-1]
+            plugged += k > 0 and truth(ordered[k] if k < n else -math.inf) < target
+    return broken, given, plugged
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 1000])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_promise_is_broken_in_at_most_one_of_twenty(design, n):
-    repetitions = 1000
-    broken, plugged, given = failures(design, n, repetitions, 0)
-    most = stats.binom.ppf(0.999, repetitions, 0.05)
-    assert broken <= most
+    repetitions, compared = 600, 60 * (n == 1000)
+    broken, given, plugged = failures(design, n, repetitions, compared)
+    assert broken <= stats.binom.ppf(0.999, repetitions, 0.05)
     if n == 1000:
         assert given > 0.3 * repetitions  # it does promise something
-        assert plugged > most or design == "tied"  # so that the test can fail
+        # So that the test can fail.
+        assert plugged > stats.binom.ppf(0.999, compared, 0.05) or design == "tied"
 
 
 def test_what_is_promised_can_be_read_off():
@@ -140,7 +143,7 @@ def test_ties_are_answered_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 10, 50])
+@pytest.mark.parametrize("size", [2, 10])
 def test_clusters_keep_the_promise_and_copies_do_not(size):
     """All accuracies just below the target: an error is any threshold at all."""
     broken, alone = 0, 0
@@ -152,12 +155,12 @@ def test_clusters_keep_the_promise_and_copies_do_not(size):
         given = correct, score, 0.9
         found = selective.guaranteed_threshold(*given, clusters=names, rng=seed)
         broken += found.threshold is not None
-        if size == 10:
+        if size == 10 and seed < 100:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # points look repeated
                 alone += selective.guaranteed_threshold(*given).threshold is not None
     assert broken <= stats.binom.ppf(0.9985, repetitions, 0.05)
-    assert alone > 0.1 * repetitions or size != 10
+    assert alone > 12 or size != 10  # the 99.8th percentile of 100 at 0.05
 
 
 def test_one_point_of_each_cluster():

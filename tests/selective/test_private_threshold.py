@@ -1,5 +1,6 @@
 """A private threshold keeps its promise and its budget: exact divergences, and simulations."""
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -35,12 +36,11 @@ def test_what_is_allowed_is_the_exact_quantile(k, rate, decay):
         assert _allowed(k, rate, decay, alpha) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "decay"), [(0.1, 0.6), (0.03, 0.95), (0.4, 0.0), (0.01, 0.3)])
 def test_one_point_more_allows_one_error_more_or_none(rate, decay):
     """The sensitivity on which privacy rests."""
-    allowed = [_allowed(k, rate, decay, 0.002) for k in (*range(700), *range(20_000, 20_300))]
-    steps = np.delete(np.diff(allowed), 699)
+    allowed = [_allowed(k, rate, decay, 0.002) for k in (*range(250), *range(20_000, 20_100))]
+    steps = np.delete(np.diff(allowed), 249)
     assert set(steps) <= {0, 1}
     assert 1 in steps
 
@@ -77,21 +77,21 @@ def neighbours(size, levels=3):
                 yield data, (*rest, other)
 
 
-def loss(one, two, grid, **options):
-    """The largest privacy loss of any answer."""
-    p, q = (answers(each, grid, **options) for each in (one, two))
-    assert p.sum() == pytest.approx(1, abs=1e-9)
-    return np.abs(np.log(p / q)).max()
+def losses(pairs, grid, **options):
+    """The largest privacy loss of any answer, for each pair of data sets."""
+    found = functools.cache(lambda data: answers(data, grid, **options))
+    for p, q in ((found(one), found(two)) for one, two in pairs):
+        assert abs(p.sum() - 1) < 1e-9
+        yield np.abs(np.log(p / q)).max()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "target"), [(0.2, 0.5), (1.0, 0.9), (4.0, 0.5)])
 def test_no_neighbour_is_told_apart_by_more_than_epsilon(epsilon, target):
     """All pairs of three and four points with three scores, removed and replaced."""
     grid = np.array([-np.inf, 0.0, 1.0])
     options = {"target": target, "epsilon": epsilon}
     pairs = itertools.chain(neighbours(3), neighbours(4))
-    found = max(loss(one, two, grid, **options) for one, two in pairs)
+    found = max(losses(pairs, grid, **options))
     assert 0.4 * epsilon < found <= epsilon * (1 + 1e-9)
 
 
@@ -103,7 +103,7 @@ def test_the_budget_is_used_up_by_many_candidates_below_one_that_is_returned(eps
     def largest(actual):
         cases = [((2, True),) * k + ((2, False),) * e for k in range(1, 80, 3) for e in (0, 1)]
         options = {"target": 0.5, "epsilon": epsilon, "actual": actual}
-        return max(loss(case, ((1, False), *case), grid, **options) for case in cases)
+        return max(losses(((case, ((1, False), *case)) for case in cases), grid, **options))
 
     assert largest(epsilon) == pytest.approx(epsilon, rel=1e-6)
     assert largest(1.1 * epsilon) > 1.05 * epsilon  # less noise is found out
@@ -111,7 +111,7 @@ def test_the_budget_is_used_up_by_many_candidates_below_one_that_is_returned(eps
 
 def test_what_is_drawn_has_the_distribution_that_was_checked():
     rng = np.random.default_rng(5)
-    score, grid, draws = rng.integers(3, size=120), np.array([-np.inf, 0.0, 1.0]), 4000
+    score, grid, draws = rng.integers(3, size=120), np.array([-np.inf, 0.0, 1.0]), 2000
     correct = rng.random(120) < np.array([0.3, 0.75, 0.95])[score]
     exact = answers(list(zip(score, correct, strict=True)), grid, 0.8, 1.0)
     found = Counter(
@@ -124,14 +124,13 @@ def test_what_is_drawn_has_the_distribution_that_was_checked():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
-@pytest.mark.parametrize("n", [60, 1000])
+@pytest.mark.parametrize(("n", "epsilon"), [(60, 2.0), (1000, 0.3), (1000, 2.0)])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_promise_is_broken_in_at_most_one_of_twenty(design, n, epsilon):
     p, map_score, target = DESIGNS[design]
     tail = np.cumsum(p(GRID)[::-1])[::-1] / np.arange(len(GRID), 0, -1)
     scores = map_score(GRID)
-    rng, repetitions = np.random.default_rng([n, round(100 * epsilon)]), 600
+    rng, repetitions = np.random.default_rng([n, round(100 * epsilon)]), 400
     missed = given = 0
     for _ in range(repetitions):
         u = rng.random(n)
@@ -147,11 +146,10 @@ def test_the_promise_is_broken_in_at_most_one_of_twenty(design, n, epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rate", [0.001, 0.02, 0.2])
-@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+@pytest.mark.parametrize(("rate", "epsilon"), [(0.001, 5.0), (0.02, 0.5), (0.2, 5.0)])
 def test_the_level_is_used_up_where_every_threshold_is_just_below_the_target(rate, epsilon):
     """Accuracies near 1 included; one candidate has no union bound to be lost in."""
-    repetitions, n = 1500, 2000
+    repetitions, n = 500, 2000
     rng = np.random.default_rng([int(1000 * rate), int(10 * epsilon)])
     passed = {1: 0, len(CANDIDATES): 0}
     for _ in range(repetitions):

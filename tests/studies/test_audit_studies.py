@@ -120,9 +120,9 @@ def test_selection_study():
 
 def test_the_best_bayesian_bound_fails_at_p3s_own_level_too():
     """The lower limit of a two-sided 90% interval (P3, Eq. 4) may be too high in 5%."""
-    table = selection_study([0.0, 0.3], 256, 200, 0.01, 0.95, seed=5)
+    table = selection_study([0.0, 0.3], 256, 120, 0.01, 0.95, seed=5)
     share = table.set_index(["mu", "method", "choice"])["exceeds"]
-    several = stats.binom.isf(1e-4, 200, 3 * 0.05) / 200  # by chance, if it were three times
+    several = stats.binom.isf(1e-4, 120, 3 * 0.05) / 120  # by chance, if it were three times
     assert min(share[mu, "bayesian", "best"] for mu in (0.0, 0.3)) > several
 
 
@@ -179,13 +179,13 @@ def test_one_audit_leaves_the_width_open_and_nine_of_ten_decide():
 
 def test_neither_verdict_on_widths_is_more_frequent_than_it_says():
     """Ten of a pool of synthetic audits at a time, moved so that half of them are narrower."""
-    ours, theirs = swept_widths(64, 0.8, 60, 1e-5, 0.9, seed=2).T
+    ours, theirs = swept_widths(64, 0.8, 40, 1e-5, 0.9, seed=2).T
     ratio = np.where(np.isinf(theirs), 0.0, ours / theirs)  # as far below 1 as can be
     ratio = ratio / np.median(ratio)
     assert abs(np.mean(ratio < 1) - 0.5) < 0.02
-    drawn = np.random.default_rng(3).choice(ratio, (1000, 10))
+    drawn = np.random.default_rng(3).choice(ratio, (500, 10))
     found = verdicts(np.stack([drawn, np.ones_like(drawn)], axis=2))
-    assert max(found[REDUCED], found[NOT_REPRODUCED]) <= stats.binom.isf(1e-3, 1000, 0.025)
+    assert max(found[REDUCED], found[NOT_REPRODUCED]) <= stats.binom.isf(1e-3, 500, 0.025)
     assert min(found[REDUCED], found[NOT_REPRODUCED]) > 0  # about 1 in 100 each
 
 

@@ -54,15 +54,15 @@ def test_models_that_differ_are_told_apart_and_a_model_is_not_from_itself(monkey
     assert losses.apart_in_words(losses.paired_losses(50, seed=1)) == "no level"
 
 
-@pytest.mark.parametrize(("sure", "other"), [(250, 20), (120, 60), (60, 5)])
+@pytest.mark.parametrize(("sure", "other"), [(250, 20), (60, 5)])
 def test_models_of_which_neither_is_better_are_seldom_told_apart(monkeypatch, sure, other):
     """Swapped at random, canary by canary: the interval of 95% errs in 5% or a bit more."""
     (first, canary, true), (second, *_) = given(sure), given(other)
-    rng, told, repetitions = np.random.default_rng(sure), 0, 150
+    rng, told, repetitions = np.random.default_rng(sure), 0, 100
     for repetition in range(repetitions):
         swap = rng.random(POINTS)[:, None] < 0.5
         both = (np.where(swap, b, a) for a, b in ((first, second), (second, first)))
         inputs = inputs_of(*((p, canary, true) for p in both))
         monkeypatch.setattr(published, "published_inputs", lambda of=inputs: of)
-        told += bool(losses.paired_losses(400, seed=repetition)["apart"].iloc[0])
+        told += bool(losses.paired_losses(200, seed=repetition)["apart"].iloc[0])
     assert told <= stats.binom.ppf(0.999, repetitions, 0.07)

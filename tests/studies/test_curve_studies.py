@@ -18,7 +18,7 @@ PARAMETERS = {
     **{"n_shadow": 20, "n_target": 40, "n_challenges": 2, "canaries": 0, "steps": 40},
     **{"batch_size": 20, "clipping_norm": 1.0, "schedule": "constant", "hidden": 16},
     **{"activation": "tanh", "gradient": False, "delta": 1e-5, "device": "cpu", "seed": 0},
-    **{"label_epsilon": 2.0, "label_models": 150, "label_points": 40, "label_steps": 300},
+    **{"label_epsilon": 2.0, "label_models": 80, "label_points": 40, "label_steps": 150},
     **{"label_batch": 20, "label_rate": 0.5},
 }
 LEVEL = 0.999
@@ -82,7 +82,7 @@ def gaussians(rng, mus, found=None, n=60):
 
 
 def test_true_proofs_are_rarely_refuted_by_any_of_many_attacks():
-    rng, level, repetitions = np.random.default_rng(5), 0.9, 150
+    rng, level, repetitions = np.random.default_rng(5), 0.9, 100
     mus, alone, all_of_them = (0.5, 1.0, 1.0, 2.0, 3.0), 0, 0
     for _ in range(repetitions):
         channels = gaussians(rng, mus)

@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 
 from lib.plot import COLOURS
+from lib.studies.beyond.refusal_figures import stream_table, when_to_stop
 from lib.studies.beyond.six_lenses.figures import ladder
 from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.drawn import Run
 from lib.studies.interplay.figures import of_each_data, printed_coverages
 from lib.studies.suitability.figures import methods_table
+from lib.studies.suitability.from_records import flattered, shuffles_table
 
 
 def marks(ax, marker, color):
@@ -107,3 +109,38 @@ def test_what_misses_most_comes_first():
     assert usual == [pytest.approx((share, -y)) for y, share in enumerate(shares)]
     assert sorted(x for x, _ in marks(figure.axes[0], "D", COLOURS[2])) == pytest.approx([0, 0, 10])
     assert figure.get_suptitle().startswith("All test data leaked: 95% of")
+
+
+def test_shuffles_are_means_over_models_out_of_distribution():
+    rows = [(32, "fmow", "OOD", 0, 0.1, 0.9), (32, "fmow", "OOD", 1, 0.3, 0.7)]
+    rows += [(32, "fmow", "ID", 0, 0.9, 0.1), (5, "fmow", "OOD", 0, 0.4, 0.6)]
+    rows += [(5, "rxrx1", "OOD", 0, 0.5, 0.5)]
+    columns = ["partition", "dataset", "kind", "seed", "fpr", "accuracy"]
+    found = shuffles_table(pd.DataFrame(rows, columns=columns), 32)
+    assert found["first"].tolist() == [True, False, False]
+    assert found["fpr"].tolist() == pytest.approx([0.2, 0.4, 0.5])
+    assert found["accuracy"].tolist() == pytest.approx([0.8, 0.6, 0.5])
+
+
+def test_adjustments_are_those_where_estimates_flatter_most():
+    rows = [(e, m, r) for e in (0.0, -0.05, 0.05) for m, r in (("bound", 0.01), ("exact", e))]
+    rows += [(-0.05, m, 0.5) for m in ("unadjusted", "plug-in")]
+    rows += [(-0.05, m, 0.25) for m in ("prediction-powered", "labels alone")]
+    found = flattered(pd.DataFrame(rows, columns=["eps_target", "method", "rate"]))
+    assert found["rate"].tolist() == [0.5, -0.05, 0.5, 0.01, 0.25, 0.25]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_stream_keeps_where_the_band_leaves_zero(sign):
+    n = np.arange(200, 10_200)
+    ends = np.sort([sign * (n - 6666.5), sign * (n + 9e9)], axis=0)
+    given = {"n": n, "lower": ends[0], "upper": ends[1], "other": 0.0}
+    given |= dict.fromkeys(["centre", "fixed time", "truth", "answered"], 0.5)
+    found = stream_table(pd.DataFrame(given))
+    assert len(found) < 260
+    assert found["n"].iloc[[0, -1]].tolist() == [200, 10_199]
+    assert found["n"].is_monotonic_increasing
+    assert 6667 in found["n"].tolist()
+    said = when_to_stop(found)
+    assert said.startswith("A is better" if sign > 0 else "B is better")
+    assert "after 6,667 points" in said

@@ -13,8 +13,11 @@ import pytest
 
 from lib.audit import roc_counts
 from lib.privacy import PrivacyLedger, SampledGaussian, trade_off
+from lib.studies import report_figures as reports
 from lib.studies.audit import figures as audit
-from lib.studies.beyond import choosing, gap_terms, noise_map, p1_regime, promise
+from lib.studies.beyond import choosing, gap_terms, noise_figures, p1_regime, promise
+from lib.studies.beyond import refusal_figures as refusals
+from lib.studies.beyond import time_figures as over_time
 from lib.studies.beyond.curve_figures import reached_headline
 from lib.studies.beyond.six_lenses import figures as lenses
 from lib.studies.beyond.trade_offs import Channel
@@ -22,7 +25,9 @@ from lib.studies.canaries import figures as canaries
 from lib.studies.counterfactual import figures as counterfactual
 from lib.studies.headed import percent
 from lib.studies.interplay import figures as interplay
+from lib.studies.interplay import outlier_figures as outlier
 from lib.studies.suitability import figures as suitability
+from lib.studies.suitability import from_records as records
 from lib.studies.training import figures as training
 
 FREE, NONE = math.inf, math.nan
@@ -41,9 +46,26 @@ def budgets(column: str, *values: tuple, **same) -> pd.DataFrame:
     return frame(f"epsilon, {column}", *values, **same)
 
 
-def wrong(epsilons: list, *values: list) -> SimpleNamespace:
-    """Confidences in the wrong class, a row a budget."""
-    return SimpleNamespace(epsilons=epsilons, wrong_confidence=np.array(values))
+def wrong(*rows: tuple) -> pd.DataFrame:
+    """How many models are wrong about the outlier, a row a budget."""
+    return budgets("outlier misclassified", *rows)
+
+
+def lines(*rows: tuple) -> pd.DataFrame:
+    """Boundaries across the first axis, and an outlier at 10 on it."""
+    return frame("epsilon, w1, b", *rows, **{"w2": 0.0, "outlier x1": 10.0, "outlier x2": 3.0})
+
+
+def ways(**ends: tuple) -> pd.DataFrame:
+    """Accuracies without privacy and at a budget of 1, by method."""
+    rows = [(m, e, a) for m, of in ends.items() for e, a in zip((FREE, 1.0), of, strict=True)]
+    return frame("method, epsilon, accuracy", *rows)
+
+
+def rare(*parts: tuple) -> pd.DataFrame:
+    """How often right points come first, without privacy 0.1, by what is left of a class."""
+    rows = [(p, e, x) for p, *of in parts for e, x in zip((FREE, 3, 1), (0.1, *of), strict=True)]
+    return frame("p0, epsilon, right first", *rows)
 
 
 def fails(*best: float) -> pd.DataFrame:
@@ -57,10 +79,57 @@ def careful(*rows: tuple) -> pd.DataFrame:
     return frame("data, level, paper, one label, top label", *rows)
 
 
+def two_classifiers() -> SimpleNamespace:
+    """Two points of either label: A is best, B takes one for the other and mostly withholds it."""
+    points = np.array([[0.0, 0.0], [1.0, 1.0]])
+    chances = np.array([[0.1, 0.9], [0.1, 0.4]])
+    withheld = np.array([[0.1, 0.5], [0.1, 0.9]])
+    return SimpleNamespace(X=points, probabilities=chances, propensities=withheld)
+
+
+def within(low: float, high: float) -> tuple[SimpleNamespace, ...]:
+    return (SimpleNamespace(interval=(low, high)),)
+
+
 def kept(alibi: float, response: float) -> pd.DataFrame:
     rows = [("none", FREE, 0.9), ("ALIBI", 1.0, alibi), ("ALIBI", 8.0, 0.88), ("PATE", 0.5, 0.7)]
     rows += [("RR", 1.0, response), ("RR", 8.0, 0.89)]
     return frame("mechanism, claimed, accuracy", *rows)
+
+
+def shuffles(*passed: float, first: int = 0) -> pd.DataFrame:
+    """What passes of two data sets, whose other one's shuffles count for nothing."""
+    rows = [("fmow", k == first, share) for k, share in enumerate(passed)]
+    return frame("dataset, first, fpr", *rows, ("rxrx1", True, 0.0), ("rxrx1", False, 1.0))
+
+
+def adjusted(plug_in: float, *lows: float) -> pd.DataFrame:
+    names = ["unadjusted", "exact", "plug-in", "bound", "prediction-powered", "labels alone"]
+    rates = [1.0, 0.05, plug_in, *(low + 0.01 for low in lows)]
+    table = frame("rate, low", *zip(rates, [1.0, 0.04, plug_in, *lows], strict=True))
+    return table.set_axis(names)
+
+
+def cheats(*rows: tuple) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["cheat", "SUITABLE, if it is not"])
+
+
+def monitors(delay: float) -> pd.DataFrame:
+    rows = [("random labels", 0.013, delay), ("KSDrift", 1.0, 1.0)]
+    return frame("method, streams with one, delay", *rows)
+
+
+def looks(*rows: tuple) -> pd.DataFrame:
+    rows = [("one look", 0.05, 0.04), ("uncorrected", 0.12, 0.11), *rows]
+    return frame("procedure, rate, low", *rows)
+
+
+def bins(*rows: tuple) -> pd.DataFrame:
+    return frame("confidence, accuracy, rows", *rows)
+
+
+def scores(*rows: tuple) -> pd.DataFrame:
+    return frame("guaranteed coverage, coverage at target", *rows)
 
 
 def one_run(*models: int) -> pd.DataFrame:
@@ -88,6 +157,16 @@ def noise(share: float) -> pd.DataFrame:
 def ahead(*high: float) -> pd.DataFrame:
     rows = zip(high, (0.7, 0.75, 0.85), strict=True)
     return frame("SCTD high, accuracy", *rows, **{"SCTD low": -1.0})
+
+
+def noisy(*rows: tuple) -> pd.DataFrame:
+    return frame("SCTD low, SCTD high, all noise", *rows)
+
+
+def watched(*rows: tuple) -> pd.DataFrame:
+    table = frame("epsilon, every, last, lead", *rows, form="Eq. 16", ties="averaged")
+    others = table.assign(lead=9.0)
+    return pd.concat([others.assign(ties="by SR"), table, others.assign(form="Algorithm 1")])
 
 
 def leads(*low: tuple) -> pd.DataFrame:
@@ -147,11 +226,30 @@ SAID = [
      "After 1,000 steps ... epsilon of 7.00, 13% more than PLD's 6.20"),
     (training.spending_headline, (frame("steps, rdp, pld", (9, 7.0, 7.01)),), "... so does PLD"),
     (training.spending_headline, (frame("steps, rdp, pld", (9, 1.0, 1.5)),), "... less than ..."),
-    (interplay.outlier_headline,
-     (wrong([FREE, 7, 1], [0.1, 0.2, 0.5, 0.3], [0.4, 0.2, 0.1, 0.5], [1.0, 0.6, 0.9, 0.1]),),
+    (outlier.outlier_headline, (wrong((FREE, 0.25), (7, 0.25), (1, 0.75)),),
      "Models wrong about the outlier: 25% to 75% with privacy, 25% without"),
-    (interplay.outlier_headline, (wrong([7, 1], [0.4, 1.0], [0.5, 0.1]),), "...: 50% with privacy"),
-    (interplay.outlier_headline, (wrong([FREE], [0.4, 0.1]),), "...: 0% without"),
+    (outlier.outlier_headline, (wrong((7, 0.5), (1, 0.5)),), "...: 50% with privacy"),
+    (outlier.outlier_headline, (wrong((FREE, 0.0)),), "...: 0% without"),
+    (outlier.boundaries_headline, (lines((FREE, 1.0, -5), (7, 1.0, -11), (1, -1.0, 10)),),
+     "About the outlier 2 of 2 private models are wrong; the one without privacy is not"),
+    (outlier.boundaries_headline, (lines((FREE, 1.0, -11), (7, 1.0, -9)),), "... 0 of 1 ... too"),
+    (outlier.boundaries_headline, (lines((7, 1.0, -9)),), "... 0 of 1 private models are wrong"),
+    (interplay.ensemble_headline, (ways(SR=(0.9, 0.84), DE=(0.92, 0.83)), "SVHN"),
+     r"On SVHN $\epsilon = 1$ costs an ensemble 9 points of accuracy, one model 6"),
+    (interplay.ensemble_headline, (ways(SR=(0.9, 0.84), SAT=(0.9, 0.7)), "SVHN"),
+     "... costs one model 6 points of accuracy"),
+    (interplay.reversal_headline, (rare((0.5, 0.9, 0.4), (0.25, 0.3, 0.45), (0.1, 0.2, NONE)),),
+     "With 50% of a class left, privacy reverses its order: right comes first in 40% of pairs"),
+    (interplay.reversal_headline, (rare((0.5, 0.9, 0.8), (0.25, NONE, NONE)),),
+     "Right points stay before wrong ones: in 80% of pairs at least"),
+    (interplay.steps_headline, (np.array([0.1, 0.0, 0.2]), np.array([0.1, -0.1]), "a new score"),
+     "With a smaller budget the score rises at 2 of 3 steps printed, 1 of 2 of ours"),
+    (interplay.steps_headline, (-np.ones(3), np.zeros(2), "coverage for more"),
+     "... the coverage falls at 3 of 3 steps printed, 0 of 2 of ours"),
+    (interplay.reached_headline, (1e-16,), "A perfect order reaches the bound"),
+    (interplay.reached_headline, (0.0123,), "A perfect order stays up to 0.012 below the bound"),
+    (interplay.moving_headline, ([0.6, 0.75, 0.9], [0.0171, 0.01, 0.004]),
+     "One good order at an accuracy of 0.6 and of 0.9: a score of 0.017 and of 0.004"),
     (interplay.left_headline, (budgets("coverage", (7, 0.9), (1, 0.4), (1, 0.6)), "SVHN"),
      r"At $\epsilon = 1$ the accuracy without privacy leaves 50% of answers on SVHN"),
     (interplay.order_headline,
@@ -179,6 +277,20 @@ SAID = [
     (audit.coverage_headline,
      (frame("bayesian, clopper-pearson", (0.0, 0.9), (0.895, 0.9), (0.7, 0.9)), 0.9),
      "Bayesian bounds cover over a point too rarely in 2 of 3 designs, Clopper-Pearson's in none"),
+    (audit.posterior_headline,
+     ({"bayesian": (0.1, 6.44), "jeffreys": (0, FREE), "clopper-pearson": (0, FREE)},),
+     "Only the Bayesian interval has an end, 6.4; the others allow any epsilon"),
+    (audit.posterior_headline, ({"bayesian": (0, 1), "jeffreys": (0, 2)},),
+     "2 of 2 intervals have an end"),
+    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2), (0.2, 0.0)),),
+     "The Bayesian interval is the narrowest at 1 of 2 pairs of error rates"),
+    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2)),),
+     "... at all 1 pairs ..."),
+    (audit.bounds_headline,
+     (frame("epsilon, best, held-out, union, proven", (FREE, 5, 3, 3, FREE), (8, 0.5, 0.2, 0, 7.99),
+            (8, 0.66, 0.1, 0.22, 7.99), (1, 0.9, 0.8, 0.7, 1))
+      .rename(columns={"best": "best, Bayesian"}),),
+     "Where 8 is proven, attacks show 0.66 swept over thresholds, corrected 0.22"),
     (audit.widths_headline, (widths(0, 0.5),), "... narrowest at 1 of 2 numbers of trials"),
     (audit.widths_headline, (widths(1, 0.5),), "... narrowest at every number of trials"),
     (audit.planted_headline, (faults((0.1, 0.8, 0.9), (0, 0, 0.95), (0, 0, 0.1)), 0.8),
@@ -189,6 +301,9 @@ SAID = [
      (careful(("cifar10", "H", 2.9, 2.6, 3.0), ("cifar10", "HH", 2.9, 2.6, 3.0),
               ("cifar100", "L", 1.0, 0.3, NONE)),),
      "The better valid bound is below P5's in 1 of 2 different audits"),
+    (canaries.published_headline,
+     (frame("claimed epsilon, high", (8, 4), (2, 2.2), (NONE, 0.9), (19, 3)),),
+     "In 2 of 3 audits the claim is above the whole interval"),
     (canaries.coverage_headline,
      (frame("epsilon, exceeds, interval", (2.0, 0.1, "paper"), (0.5, 0.73, "paper"),
             (0.1, 0.9, "bayesian")), 100),
@@ -206,6 +321,17 @@ SAID = [
      "A leads by 0.106. One trial: seen -0.020, robust 0.085 ... 5% to 12% miss the lead"),
     (counterfactual.lead_headline, (0, 0, 0, [0.091, 0.088]), "... robust intervals 9% miss ..."),
     (counterfactual.lead_headline, (0, 0, 0, [0.004]), "... robust intervals under 1% miss ..."),
+    (counterfactual.classifiers_headline, (two_classifiers(),),
+     "Wrong in what is answered and withheld: A in 15% and 15%, B in 22% and 78%"),
+    (counterfactual.overlap_headline, ({0.02: within(-0.04, 0.17), 0.5: within(0.07, 0.13)},),
+     "With answers in at least 50% of ... is 0.06 wide; with 2%, 0.21"),
+    (counterfactual.rules_headline,
+     (frame("truth, low, high, bound low, bound high", (0.96, 0.97, 1, 0.8, 1),
+            (1, 0.9, 1, 0.6, 1)),),
+     "The doubly robust interval misses in 1 of 2 runs, the bounds in none"),
+    (counterfactual.rules_headline,
+     (frame("truth, low, high, bound low, bound high", (0.96, 0.9, 1, 0.97, 1)),),
+     "... misses in 0 of 1 runs, the bounds in 1"),
     (counterfactual.misses_headline, ("75% leaked", (20, 20), (34, 100), (1, 100)),
      "75% leaked: 100% of intervals miss. Two models: 34%, or 1% with known propensities"),
     (counterfactual.misses_headline, ("all", (999, 1000), (3, 1000), (5, 6)),
@@ -224,11 +350,26 @@ SAID = [
     (gap_terms.gap_headline, (noise(0.06),), "Noisy labels, epsilon 1: ... a gap of 0.060, ..."),
     (gap_terms.gap_headline, (noise(0.11),), "... a gap of 0.110, ..."),
     (gap_terms.gap_headline, (noise(1e-5),), "... a gap of 0.000, ..."),
-    (noise_map.map_headline, (ahead(-0.1, -0.2, 0.3),),
+    (noise_figures.map_headline, (ahead(-0.1, -0.2, 0.3),),
      "SCTD is ahead in 2 of 3 settings (best accuracy 0.75; of all, 0.85)"),
-    (noise_map.map_headline, (ahead(0.1, 0.2, 0.3),), "SCTD is ahead in 0 of 3 settings"),
+    (noise_figures.map_headline, (ahead(0.1, 0.2, 0.3),), "SCTD is ahead in 0 of 3 settings"),
+    (noise_figures.noise_headline, (noisy((-0.2, -0.1, 81), (0.1, 0.2, 60), (-1, 1, 90)),),
+     "Where SCTD is ahead, noise is at least 81, where SR is, at most 60"),
+    (noise_figures.noise_headline, (noisy((-0.2, -0.1, 81)),), "SCTD is nowhere behind"),
+    (noise_figures.noise_headline, (noisy((0.1, 0.2, 81), (-1, 1, 3)),), "SCTD is nowhere ahead"),
+    (noise_figures.pairs_headline, (frame("SCTD", (0.1,), (-0.1,), (0.2,)),),
+     "SCTD's mean score is worse (arrow up) in 2 of 3 settings"),
+    (noise_figures.average_headline,
+     (pd.DataFrame({"mean probabilities high": [-1, -1, 1], "SCTD, ties by SR high": [1, -1, 0]}),),
+     "Mean probabilities beat SR in 2 settings, SCTD, ties broken by SR, in 1 of 3"),
     (p1_regime.headline, (leads(("P1's", (3.0, 0.0), (1.0, 0.01)), ("tuned", (1.0, NONE))),),
      r"SCTD is ahead at $\epsilon$ = 1 as P1 trains, nowhere with tuned rates"),
+    (p1_regime.density_headline,
+     (watched((3, 50, 1, 5), (1, 250, 1, 0.008), (1, 50, 1, 0.016), (1, 50, 0.25, -0.02)),),
+     r"At $\epsilon$ = 1 SCTD's lead is +0.016 of all models, +0.008 of few, -0.020 of ..."),
+    (p1_regime.density_headline, (watched((1, 250, 1, 0.0), (1, 50, 1, 0.1)),), "... of few"),
+    (choosing.costs_headline, (7.39, 2.17, 64),
+     "A search of 64 trials costs 7.4 if each counts, 2.2 if their number is drawn and ... secret"),
     (promise.promise_headline, (promises(),),
      r"At most 0.7% of ... break; 500 points: $\epsilon = 1$ answers 59%, no privacy 66%"),
     (promise.promise_headline, (promises(broken=0.0, private_few=0),), "At most 0.0% ... 0%, ..."),
@@ -238,10 +379,6 @@ SAID = [
     (lenses.ladder_headline, (1.2, 9.0, 8.0),
      "An attack shows an epsilon of 9.0, more than the 8.0 proven: a fault, or chance"),
     (lenses.ladder_headline, (9.1, 1.0, 8.0), "... of 9.1, more than the 8.0 proven: ..."),
-    (lenses.differences_headline, (2, 2, 2),
-     "The truth is in 2 of 2 intervals, with propensities known or fitted"),
-    (lenses.differences_headline, (2, 1, 2),
-     "The truth is in 2 of 2 intervals with known propensities, in 1 with fitted ones"),
     (lenses.abstention_headline, (0.9, 0.8, 0.61),
      "To be right 90.0% of the time the private model answers 61%"),
     (lenses.abstention_headline, (0.995, 1.0, 0.004), "... 99.5% ... answers under 1%"),
@@ -250,6 +387,54 @@ SAID = [
      "The filter accepts 1 of 2 clearly suitable populations, 0 of 1 clearly unsuitable ones"),
     (lenses.populations_headline, (populations("unsuitable", "undecided", "undecided"),),
      "... 0 of 0 clearly suitable populations, 1 of 1 clearly unsuitable ones"),
+    (records.margins_headline,
+     (frame("margin, fpr", (0.05, 0.6), (0.0, 0.015), (0.02, 0.3), alpha=0.05),),
+     "With no margin 1.5% of unsuitable data pass, with one of 5 points 60%"),
+    (records.margins_headline,
+     (frame("margin, alpha, fpr", (0.01, 0.05, 0.1), (0.01, 0.2, 0.3), (0.1, 0.2, 1.0)),),
+     "With one of 1 points 30% of unsuitable data pass, with one of 10 points 100%"),
+    (records.shuffles_headline, (shuffles(0.1, 0.2, 0.05, 0.1),),
+     "In 1 of 3 other shuffles more of the unsuitable data pass than in ours"),
+    (records.shuffles_headline, (shuffles(0.1),), "One shuffle does not say ..."),
+    (records.missed_in_words, (0.487,), "Of each point ..., the estimate misses 0.49 points"),
+    (records.missed_in_words, (1.2,), "... the estimate misses all of it"),
+    (records.missed_in_words, (-0.1,), "Where accuracy drops further, ... no further off"),
+    (records.adjusted_headline, (adjusted(0.4, 0.01, 0.06, 0.05), 0.05),
+     "Labels taken as exact err in 40%; 2 of 3 tests that count their error keep the 5% level"),
+    (records.cheats_headline, (cheats(("honest", 0.07), ("a", 0.95), ("b", 0.9)),),
+     "Of unsuitable data 7% pass if all are honest; by 1 of 2 cheats more than 90% do"),
+    (records.signals_headline,
+     (frame("signal, f, coefficient", ("conf_max", 1.0, -0.7), ("energy", 2.0, 0.5)),),
+     "conf max has the largest coefficient; by itself it is number 2 of 2"),
+    (records.signals_headline,
+     (frame("signal, f, coefficient", ("conf_max", 3.0, -0.7), ("energy", 2.0, 0.5)),),
+     "... by itself it tells the most"),
+    (records.tipping_headline, (-0.02,), "If its ... as on FMoW, SUITABLE is shown in 2 of 90 ..."),
+    (records.tipping_headline, (1.0,), "... in 90 of 90 cases"),
+    (over_time.alarms_headline, (monitors(16.0),),
+     "Random labels take 16 months, and err in 1% of the streams; KSDrift takes 1, ... in 100%"),
+    (over_time.alarms_headline, (monitors(FREE),), "Random labels hardly tell, and err in 1% ..."),
+    (over_time.looks_headline, (looks(("Pocock", 0.05, 0.04), ("bad", 0.09, 0.08)),),
+     "Looking five times at 5% errs in 12%; 1 of 2 ways to correct it keep the level"),
+    (refusals.errors_headline,
+     (frame("way, missed", ("fixed time", 0.3), ("fixed time, fitted", 0.5), ("exact", 0.0)),),
+     "Intervals for one time miss in up to 50% of the streams, the exact sequence in 0%"),
+    (refusals.groups_headline,
+     (frame("selective difference, true difference", (-0.01, 0.066), (0.5, 0.5)),),
+     "By what they answered A trails by 1.0 points; had both always answered, it leads by 6.6"),
+    (reports.reliability_headline, (bins((0.5, 0.9, 3), (0.9, 1.0, 1)),),
+     "On average 60% sure and 92% right: too modest"),
+    (reports.reliability_headline, (bins((0.9, 0.6, 1)),), "... 90% sure and 60% right: too sure"),
+    (reports.reliability_headline, (bins((0.9, 0.91, 1)),), "... about as sure as right"),
+    (reports.coverage_headline, (scores((0.8, 0.9), (NONE, 0.95)), 0.95),
+     "95% right is promised for 80% of the rows, reached on these rows for 95%"),
+    (reports.coverage_headline, (scores((NONE, 0.9)), 0.95), "No threshold promises ... of 0.95"),
+    (reports.bounds_headline,
+     (frame("threshold, lower bound", ("corrected", 9.0), ("all (biased)", 2.0)), "one run", 0.3),
+     "With one run an epsilon of at least 0.30 holds; the best of all thresholds, 2.00, does not"),
+    (reports.contamination_headline,
+     (frame("share, ci_low, ci_high", (0.0, 0.9, 0.9), (0.09, 0.8, 0.95), (1.0, 0.0, 1.0)),),
+     "If abstention depends on more in 9% of the rows, the accuracy is between 80% and 95%"),
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def test_noise_is_how_far_noise_alone_moves_the_parameters(tmp_path, monkeypatch
     monkeypatch.setenv("COMPANION_RUNS", str(tmp_path))
     monkeypatch.setattr("lib.runs.executors.own_cores", lambda: 1)  # others would import PyTorch
     models = studies.run_map(SETTINGS).models
-    rng, d, steps, parameters = np.random.default_rng(0), 500, 2000, 64 * 8 + 8 + 8 * 10 + 10
+    rng, d, steps, parameters = np.random.default_rng(0), 300, 1000, 64 * 8 + 8 + 8 * 10 + 10
     for _, row in models.drop_duplicates(studies.SETTING).iterrows():
         # Momentum reaches its full effect after some 10 steps: many steps, then scaled back.
         position, velocity = np.zeros(d), np.zeros(d)

@@ -34,4 +34,3 @@ def test_skill_by_hand():
     assert table["p, late"].tolist() == pytest.approx(lagged_p_values(-np.array(each), -1, 2))
     # A model that is sure of everything is worse than estimates that are right.
     assert table["evidence"].iloc[-1] > 20 > 1 / table["p, late"].iloc[2]
-    assert len(studies.plot_skill(table, 0.05).axes) == 2

@@ -32,17 +32,17 @@ def test_benjamini_hochberg_equals_scipy(window, alpha):
 def test_simulation_scores_decisions_in_turn():
     """The simulated p-values again, judged by SciPy."""
     windows, rng = (1, 3, None), np.random.default_rng(2)
-    table = simulate_monitoring(windows, repetitions=20, share_unsuitable=0.4, rng=rng)
+    table = simulate_monitoring(windows, repetitions=8, share_unsuitable=0.4, rng=rng)
     rng = np.random.default_rng(2)
-    unsuitable = rng.random((20, 50)) < 0.4
-    fdp, last_fdp = np.zeros((3, 20)), np.zeros((3, 20))
+    unsuitable = rng.random((8, 50)) < 0.4
+    fdp, last_fdp = np.zeros((3, 8)), np.zeros((3, 8))
     false, true = np.zeros(3), np.zeros(3)
     for i, bad in enumerate(unsuitable):
         reference = rng.beta(0.8 * 4, (1 - 0.8) * 4, (1, 1000))[0]
         mean = 0.8 - np.where(bad, 0.05, 0.0)[:, None]
         user = rng.beta(mean * 4, (1 - mean) * 4, (50, 200))
+        p = np.array([non_inferiority_test(reference, b, 0.05).p_value for b in user])
         for j, window in enumerate(windows):
-            p = np.array([non_inferiority_test(reference, b, 0.05).p_value for b in user])
             starts = [max(0, time + 1 - (window or 50)) for time in range(50)]
             judged = [stats.false_discovery_control(p[s : t + 1]) for t, s in enumerate(starts)]
             called = np.array([one[-1] <= 0.05 for one in judged])
@@ -52,7 +52,7 @@ def test_simulation_scores_decisions_in_turn():
             kept = judged[-1] <= 0.05
             last_fdp[j, i] = (kept & bad[-len(kept) :]).sum() / max(kept.sum(), 1)
     assert table["fdr"].to_numpy() == pytest.approx(fdp.mean(axis=1))
-    assert table["fdr_se"].to_numpy() == pytest.approx(fdp.std(axis=1, ddof=1) / np.sqrt(20))
+    assert table["fdr_se"].to_numpy() == pytest.approx(fdp.std(axis=1, ddof=1) / np.sqrt(8))
     assert table["fdr_last"].to_numpy() == pytest.approx(last_fdp.mean(axis=1))
     assert table["fpr"].to_numpy() == pytest.approx(false / unsuitable.sum())
     assert table["tpr"].to_numpy() == pytest.approx(true / (~unsuitable).sum())

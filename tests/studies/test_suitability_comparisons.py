@@ -62,9 +62,9 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
     # No shift: half of all user data are worse than the test data, by chance alone. Then easier
     # user data, as a filter that never says SUITABLE would pass, too.
     wrong = said = 0
-    for repetition in range(230):
+    for repetition in range(150):
         (x, y), (user, correct) = few(600, [3, repetition]), few(300, [4, repetition])
-        if repetition >= 200:
+        if repetition >= 120:
             user, correct = (
                 part[:, :3] if part.ndim > 1 else part
                 for part in source(300, [4, repetition], np.r_[0.5, np.zeros(11)])
@@ -76,6 +76,6 @@ def test_suitable_and_wrong_is_rarer_than_alpha(method):
             rows = known_reference(evaluate_tasks(splits, tasks))
         first = rows.iloc[0]
         wrong += first["p_value"] <= 0.05 and not first["truth"]
-        said += first["p_value"] <= 0.05 and repetition >= 200
-    assert wrong <= stats.binom.isf(1e-4, 230, 0.05)
+        said += first["p_value"] <= 0.05 and repetition >= 120
+    assert wrong <= stats.binom.isf(1e-4, 150, 0.05)
     assert said > 20

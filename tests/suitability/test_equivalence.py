@@ -71,7 +71,7 @@ def test_equivalence_where_few_values_vary():
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_type_one_error_at_the_boundary(sign):
     """Means exactly the margin apart; the other side is certain, so the rate is alpha itself."""
-    n, m, repetitions = 150, 400, 1000
+    n, m, repetitions = 150, 400, 600
     rng = np.random.default_rng(n + sign)
     count = sum(
         equivalence_test(rng.normal(0.6, 0.1, n), rng.normal(0.6 + sign * 0.1, 0.2, m), 0.1).p_value
@@ -111,9 +111,8 @@ def test_errors_about_groups(means, n, exact):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_all_pairs_in_order_with_holms_adjustment(seed):
-    rng = np.random.default_rng(seed)
+def test_all_pairs_in_order_with_holms_adjustment():
+    rng = np.random.default_rng(0)
     labels = rng.permutation(np.repeat(["c", "a", "d", "b"], [20, 35, 50, 90]))
     values = rng.normal(0.6, 0.15, len(labels)) + 0.05 * (labels == "a")
     found = equivalence_between_groups(values, labels, 0.08, 0.1)

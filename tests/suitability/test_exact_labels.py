@@ -35,13 +35,13 @@ def rates(n_test, n, margin, accuracy, reject):
     return float(weight[reject(*np.meshgrid(x, y, indexing="ij"))].sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_test", "counts"),
-    [(60, (2, 3, 5, 20)), pytest.param(200, (2, 10, 100), marks=pytest.mark.slow)],
+    ("n_test", "counts", "margins"), [(60, (2, 3, 20), MARGINS), (200, (2, 60), (0.0, 0.05))]
 )
-def test_level_by_enumeration(n_test, counts):
+def test_level_by_enumeration(n_test, counts, margins):
     """Both tests, at the boundary, for accuracies near 1 too: at most alpha, not by chance."""
-    for n, margin, accuracy in product(counts, MARGINS, ACCURACIES):
+    for n, margin, accuracy in product(counts, margins, ACCURACIES):
         pair = accuracy, n_test, accuracy - margin, n
         assert rejection_rate(*pair, margin, 0.05) <= 0.05
         assert rejection_rate(*pair[2:], *pair[:2], -margin, 0.05) <= 0.05
@@ -62,10 +62,10 @@ def test_level_between_the_points_of_the_search(n_test, n, margin, alpha):
 
 
 def test_nothing_is_missed_between_the_points():
-    """P-values against the exact probability at 1,500 accuracies, few errors and few labels too."""
+    """P-values against the exact probability at 400 accuracies, few errors and few labels too."""
     rng = np.random.default_rng(0)
-    for _ in range(60):
-        n_1, n_2 = np.exp(rng.uniform(np.log(2), np.log(600), 2)).astype(int)
+    for _ in range(40):
+        n_1, n_2 = np.exp(rng.uniform(np.log(2), np.log(400), 2)).astype(int)
         margin = float(rng.choice([0.0, 0.05, -0.05, 0.3, -0.5]))
         low, high = max(margin, 0.0), min(1.0, 1 + margin)
         p = low + (high - low) * rng.choice([rng.random(), 0.002, 0.01, 0.99])
@@ -76,7 +76,7 @@ def test_nothing_is_missed_between_the_points():
             ends = clopper_pearson(x_1, n_1, tail)
         else:
             ends = np.add(clopper_pearson(x_2, n_2, tail), margin)
-        p = np.linspace(max(ends[0], low), min(ends[1], high), 1500)[:, None]
+        p = np.linspace(max(ends[0], low), min(ends[1], high), 400)[:, None]
         y = np.arange(n_2 + 1)
         score = _score(np.array(float(x_1)), n_1, np.array(float(x_2)), n_2, margin)
         most = _most_extreme(score, n_1, y, n_2, margin)
@@ -153,13 +153,11 @@ def test_more_right_labels_are_never_against():
 
 @pytest.mark.slow
 def test_power_is_what_was_promised():
-    accuracy, n_test, margin = 0.95, 400, 0.1
+    accuracy, n_test, margin = 0.95, 150, 0.1
     n = labels_for_power(test_accuracy=accuracy, n_test=n_test, margin=margin)
     reached = rejection_rate(accuracy, n_test, accuracy, n, margin, 0.05)
     assert 0.795 <= reached <= 0.87
     assert rejection_rate(accuracy, n_test, accuracy, n // 2, margin, 0.05) < 0.7
-    more = labels_for_power(test_accuracy=accuracy, n_test=n_test, margin=margin, power=0.9)
-    assert more > n
 
 
 def test_power_that_cannot_be_had():
@@ -197,12 +195,7 @@ def test_most_extreme_counts_of_large_samples():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("accuracy", "margin", "power", "found"),
-    [
-        (0.8, 0.005, 0.8, 42_170),
-        (0.99, 0.001, 0.9, 98_791),
-        (0.95, 0.02, 0.8, 912),
-        (0.9, 0.1, 0.8, 87),
-    ],
+    [(0.8, 0.005, 0.8, 42_170), (0.99, 0.001, 0.9, 98_791), (0.9, 0.1, 0.8, 87)],
 )
 def test_labels_for_a_million_test_points(accuracy, margin, power, found):
     """The numbers that enumeration alone found, in half a minute each."""

@@ -170,7 +170,8 @@ def test_own_estimator_is_cloned_and_used():
 def test_false_positive_rate_at_the_boundary():
     """User data whose true accuracy is exactly the test accuracy minus the margin.
 
-    With 4,000 points for the fit and 250 for test and user, the error of the fit matters little.
+    With 4,000 points for the fit and 250 for test and user, the error of the fit matters little:
+    so each fit decides four times.
     """
     margin, grid = 0.05, np.linspace(-8, 8, 40_001)
     p = 1 / (1 + np.exp(-(1.2 * grid + 1.0)))
@@ -182,8 +183,9 @@ def test_false_positive_rate_at_the_boundary():
     shift = optimize.brentq(lambda s: accuracy(0.0) - accuracy(s) - margin, -1, 0.5)
     rng, alpha, repetitions = np.random.default_rng(7), 0.1, 400
     rejected = 0
-    for _ in range(repetitions):
-        fitted = SuitabilityFilter(margin, alpha).fit(*draw(rng, 4000))
+    for i in range(repetitions):
+        if i % 4 == 0:
+            fitted = SuitabilityFilter(margin, alpha).fit(*draw(rng, 4000))
         rejected += fitted.decide(draw(rng, 250)[0], draw(rng, 250, shift)[0]).suitable
     tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.02
     assert abs(rejected / repetitions - alpha) < tolerance
@@ -192,7 +194,7 @@ def test_false_positive_rate_at_the_boundary():
 @pytest.mark.slow
 def test_level_with_an_estimator_that_is_fitted():
     """Calibrated on both populations, a drop of the margin: the paper's test errs too often."""
-    runs = 250
+    runs = 120
     found = fit_errors([(1000, 1000, 5000)], repetitions=runs, rng=np.random.default_rng(1))
     most = stats.binom.isf(1e-4, runs, 0.05)
     assert found["fitted"].iloc[0] * runs <= most
@@ -222,7 +224,7 @@ def test_a_decision_in_words():
 
 def test_few_rows_are_noted_and_from_there_on_the_level_holds():
     """Of 10 user rows data that are not suitable passed in .10 of the runs: below 30 it is said."""
-    rng, runs, least, passed = np.random.default_rng(4), 500, 30, 0
+    rng, runs, least, passed = np.random.default_rng(4), 300, 30, 0
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
 
     def accuracy(shift):

@@ -18,17 +18,17 @@ def watch(level=0.8, **options):
 @pytest.mark.parametrize("draw", ["beta", "nearly always right"])
 def test_average_run_length_is_at_least_what_is_promised(draw):
     """With a mean exactly at the least that is suitable: the worst case."""
-    rng, streams, promised = np.random.default_rng(20), 200, 100
+    rng, streams, length, promised = np.random.default_rng(20), 150, 2000, 100
     mean = 0.98 if draw == "nearly always right" else 0.75
     x = (
-        rng.beta(3, 1, (streams, 6000))
+        rng.beta(3, 1, (streams, length))
         if draw == "beta"
-        else (rng.random((streams, 6000)) < mean).astype(float)
+        else (rng.random((streams, length)) < mean).astype(float)
     )
     lengths = []
     for stream in x:
         monitor = watch(mean + 0.01, margin=0.01, run_length=promised)
-        for first in range(0, 6000, 20):
+        for first in range(0, length, 20):
             if monitor.update(stream[first : first + 20]).alarm:
                 break
         lengths.append(first + 20)
@@ -107,9 +107,9 @@ def test_two_references_share_the_level(labels):
 @pytest.mark.slow
 def test_acceptance_holds_its_level_for_the_population_with_many_user_rows():
     """With an upper bound; with the test data's own mean for the reference it does not."""
-    rng, reps, wrong = np.random.default_rng(26), 60, np.zeros(2)
+    rng, reps, wrong = np.random.default_rng(26), 40, np.zeros(2)
     for _ in range(reps):
-        reference, user = rng.beta(8, 2, 1000), rng.beta(7.5, 2.5, 100_000)
+        reference, user = rng.beta(8, 2, 1000), rng.beta(7.5, 2.5, 50_000)
         for i, mean in enumerate((test_upper_bound(reference, 0.025), reference.mean())):
             process = EProcess(mean - 0.05)
             process.update(user)

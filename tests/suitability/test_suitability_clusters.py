@@ -34,8 +34,7 @@ def draw(rng, n, size, shift=0.0, equal=True):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("equal", [True, False])
-@pytest.mark.parametrize("size", [2, 50])
+@pytest.mark.parametrize(("size", "equal"), [(2, False), (50, False), (50, True)])
 def test_level_of_clusters(size, equal):
     """At a drop of the margin: .1 to .45 if the rows are taken for independent ones."""
     rng, runs = np.random.default_rng(size), 100
@@ -50,7 +49,8 @@ def test_level_of_clusters(size, equal):
         fitted = SuitabilityFilter(MARGIN).fit(x, y, own)
         found = fitted.decide(test, user, test_clusters=of_test, user_clusters=of_user)
         hits["filter"] += found.suitable
-        hits["without"] += SuitabilityFilter(MARGIN).fit(x, y).decide(test, user).suitable
+        if size > 2:
+            hits["without"] += SuitabilityFilter(MARGIN).fit(x, y).decide(test, user).suitable
         refined = RefinedFilter(MARGIN).fit(x, y, own)
         found = refined.decide(y, user, user_clusters=of_user).suitable
         hits["refined"] += found and y.mean() - user_y.mean() > MARGIN
@@ -71,10 +71,10 @@ def sized(rng, count, large):
 @pytest.mark.parametrize(("count", "large"), [(10, 0.08), (20, 0.08), (20, 0.0), (400, 0.0)])
 def test_few_clusters_are_noted_where_their_level_does_not_hold(count, large):
     """The paper's test at the margin: up to .4 with few clusters whose size tells the accuracy."""
-    rng, runs = np.random.default_rng([count, int(100 * large)]), 400
+    rng, runs = np.random.default_rng([count, int(100 * large)]), 250
     true = (1 - large) * 10 * 0.95 + large * 200 * 0.65
     true /= (1 - large) * 10 + large * 200
-    test = np.clip(true + 0.1 * rng.uniform(-1, 1, 200_000), 0, 1)
+    test = np.clip(true + 0.1 * rng.uniform(-1, 1, 10_000), 0, 1)
     test += true - test.mean()
     wrong = noted = 0
     for _ in range(runs):

@@ -43,7 +43,6 @@ CASES = [
     *(("kernel", name) for name in ("linear", "tanh", "relu")),
     *(("batched", name) for name in ("linear", "tanh", "relu")),
     *(("taps", name) for name in ("linear", "relu", "cnn")),
-    *(("single", name) for name in ("linear", "relu", "cnn")),
 ]
 
 
@@ -117,10 +116,15 @@ def check(engine, spec, norm, objective=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize(("engine", "name"), CASES)
+@pytest.mark.parametrize(
+    ("engine", "name", "norm"),
+    [
+        *((*case, norm) for case in CASES for norm in NORMS),
+        *(("single", "linear", 1e-6), ("single", "relu", 1e3), ("single", "cnn", 1e-6)),
+    ],
+)
 def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, name, norm):
-    """624 pairs of neighbours, each against a gradient that was clipped in float64."""
+    """A pair of neighbours a magnitude, each against a gradient that was clipped in float64."""
     check(engine, NETWORKS[name], norm)
 
 
@@ -132,11 +136,7 @@ def test_neighbours_differ_by_the_clipped_gradient_whatever_its_size(engine, nam
 )
 @pytest.mark.parametrize(
     ("engine", "name"),
-    [
-        *(("kernel", name) for name in ("linear", "tanh", "relu")),
-        ("taps", "relu"),
-        ("single", "relu"),
-    ],
+    [*(("kernel", name) for name in ("linear", "tanh", "relu")), ("taps", "relu")],
 )
 def test_other_objectives(engine, name, objective):
     check(engine, replace(NETWORKS[name], head=objective.model_head), 1.0, objective)

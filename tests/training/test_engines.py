@@ -299,22 +299,21 @@ def test_noise_has_the_variance_that_the_accountant_assumes(digits, engine, with
 
 @pytest.mark.slow
 def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
-    """The acceptance test of the engine: independent seeds, a t-test without and with most noise.
+    """The acceptance test of the engine: independent seeds, a t-test with the most noise.
 
     Noise 1.5 times too large, or none, or half the learning rate gave p < 1e-6 when tried.
 
     Opacus takes nearly all of the time, so that it has few seeds and the engine many: of s the
-    spread between seeds, 4.3 s sqrt(1/7 + 1/40) = 1.8 s is noticed, as 1.4 s by 20 of each. The
+    spread between seeds, 4.3 s sqrt(1/5 + 1/40) = 2.0 s is noticed, as 1.4 s by 20 of each. The
     spread is that of both together, since both are the same mechanism if the test is to pass.
     """
     data, points, labels = digits
-    for epsilon, rate in ((math.inf, 1.0), (1.0, 0.5)):  # no noise, and the most
-        each = config(epsilon=epsilon, steps=200, learning_rate=rate)
-        a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(7)]
-        others = [replace(each, seed=100 + s) for s in range(40)]
-        b = [result.accuracy(labels) for result in train_many(others, data, points)]
-        assert stats.ttest_ind(a, b).pvalue > 1e-4
-        assert np.mean(a) > 0.8
+    each = config(epsilon=1.0, steps=200, learning_rate=0.5)
+    a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(5)]
+    others = [replace(each, seed=100 + s) for s in range(40)]
+    b = [result.accuracy(labels) for result in train_many(others, data, points)]
+    assert stats.ttest_ind(a, b).pvalue > 1e-4
+    assert np.mean(a) > 0.8
 
 
 def test_privacy_is_spent_as_planned(digits):

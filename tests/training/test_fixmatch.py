@@ -236,7 +236,7 @@ def test_batches_hold_the_rows_they_should_with_their_labels(digits):
 
 
 @pytest.mark.parametrize(
-    ("model", "count", "steps"), [(MLP, 40, 20), (CNN, 3, 4)], ids=["mlp", "cnn"]
+    ("model", "count", "steps"), [(MLP, 40, 8), (CNN, 3, 4)], ids=["mlp", "cnn"]
 )
 def test_a_model_does_not_depend_on_its_company_or_threads(
     digits, monkeypatch, model, count, steps
@@ -285,7 +285,7 @@ def test_labels_of_other_rows_and_images_that_are_not_named_are_never_read(digit
 
 
 def test_teachers_resume_where_they_stopped(tmp_path):
-    job = Teachers(config(), SPEC, n_teachers=5, chunk=2)
+    job = Teachers(config(steps=6), SPEC, n_teachers=5, chunk=2)
     whole = job.execute(Checkpoint())
     for saves in (1, 2):
         with pytest.raises(Stop):

@@ -16,6 +16,7 @@ from lib.training import (
     ModelSpec,
     TrainingConfig,
     batched,
+    memory,
     train,
     train_many,
 )
@@ -26,8 +27,8 @@ CONFIG = TrainingConfig(MLP, noise_multiplier=1.0, steps=5, batch_size=50)
 DATA = DataSpec(train=150, test=60)
 
 
-def test_what_examples_and_models_take():
-    """A gigabyte of parameters: a large network alone, a ResNet-18 with 21 others."""
+def test_what_examples_and_models_take(monkeypatch):
+    """A gigabyte of parameters: a ResNet-18 with 21 others; what is larger is alone."""
     parameters = 64 * 8 + 8 + 8 * 10 + 10
     outputs = 64 + 8 + 8 + 10  # flat, hidden, activated, logits
     assert bytes_per_example(CONFIG) == 4 * (2 * parameters + 3 * outputs)
@@ -37,8 +38,9 @@ def test_what_examples_and_models_take():
     assert bytes_per_example(copies) == 4 * bytes_per_example(one)
     assert models_at_once(MLP, 128) == 128
     assert models_at_once(ModelSpec("resnet18", (3, 32, 32), 10), 128) == 22
-    assert models_at_once(ModelSpec("mlp", (20_000,), 10, hidden=(10_000,)), 128) == 1
     assert models_at_once(MLP, 1) == 1
+    monkeypatch.setattr(memory, "_PARAMETERS", 4 * parameters - 1)
+    assert models_at_once(MLP, 128) == 1
 
 
 @pytest.mark.parametrize("engine", ["single", "batched"])

@@ -50,8 +50,15 @@ def test_operations():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", ALL, ids=lambda s: f"{s.name}-{s.inputs}")
-@pytest.mark.parametrize("head", ["plain", "abstain", "selective"])
+@pytest.mark.parametrize(
+    ("spec", "head"),
+    [
+        pytest.param(spec, head, id=f"{head}-{spec.name}-{spec.inputs}")
+        for spec in ALL
+        for head in ("plain", "abstain", "selective")
+        if spec.name != "resnet18" or head == "selective"  # a large one, whose head is as others'
+    ],
+)
 def test_outputs_are_independent_and_reproducible(spec, head):
     spec = ModelSpec(**{**spec.__dict__, "head": head})
     state = torch.get_rng_state()

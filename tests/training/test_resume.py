@@ -31,7 +31,7 @@ CONFIG = TrainingConfig(
     MLP, noise_multiplier=1.0, steps=300, batch_size=20, checkpoint_every=40, momentum=0.5
 )
 DATA = DataSpec(train=150, test=60)
-SHORT = replace(CONFIG, steps=30, checkpoint_every=7)
+SHORT = replace(CONFIG, steps=15, checkpoint_every=4)
 
 
 class Killed(Exception):
@@ -117,7 +117,7 @@ def test_models_go_on_where_they_were(tmp_path, killed, name):
 def test_fixmatch_goes_on(tmp_path, killed, model, monkeypatch):
     monkeypatch.setenv("COMPANION_THREADS", "1")
     rng = np.random.default_rng(0)
-    config = FixMatch(model, steps=60 if model is MLP else 40, labelled_batch=5)
+    config = FixMatch(model, steps=60 if model is MLP else 20, labelled_batch=5)
     images = rng.random((40, 1, *((8, 8) if model is MLP else (28, 28))), dtype=np.float32)
     labels, rows = rng.integers(0, 10, 40), [np.arange(7), np.arange(20, 23)]
     configs = [config, replace(config, seed=1)]

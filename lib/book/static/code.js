@@ -1,46 +1,22 @@
-/* Closed code stays out of the way: a button in the header, and one at the foot of the page, shows all
-   of it, and the choice is kept for the other pages. Without scripts each cell is opened by itself. */
+/* Code that is no lesson is not on the page until the reader asks for all of it, at the foot: then it stands
+   where it was run, until the page is left. Without scripts the links beside the button serve. */
 "use strict";
 
-(() => {
-  const [root, shown, kept] = [document.documentElement, "companion-code", "companion-code"];
-  let stored = null;
-  try { stored = localStorage.getItem(kept); } catch { /* not allowed here */ }
-  root.classList.add("companion-scripts");
-  root.classList.toggle(shown, stored === "shown");
-
-  function button(name, content) {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.className = name;
-    made.innerHTML = content;
-    return made;
-  }
-
-  document.addEventListener("DOMContentLoaded", () => {
-    const folds = document.querySelectorAll(".bd-article details.above-input");
-    if (!folds.length) return;
-    for (const { parentElement: cell } of folds)
-      if (!cell.querySelector(".output:not(:has(> .companion-above))")) cell.classList.add("companion-empty");
-    const icon = button("btn btn-sm pst-navbar-icon companion-code-icon", '<i class="fa-solid fa-code fa-lg"></i>');
-    const attributes = { "aria-label": "Show code", "data-bs-title": "Show code", "data-bs-placement": "bottom", "data-bs-toggle": "tooltip" };
-    for (const [name, value] of Object.entries(attributes)) icon.setAttribute(name, value);
-    document.querySelector(".article-header-buttons .theme-switch-button")?.before(icon);
-    const line = button("companion-code-line", "");
-    const foot = document.querySelector(".bd-article .companion-parameters");
-    if (foot) foot.before(line); else document.querySelector(".bd-article").append(line);
-
-    function draw() {
-      const open = root.classList.contains(shown);
-      for (const fold of folds) fold.open = open;
-      icon.setAttribute("aria-pressed", open);
-      line.textContent = open ? "Hide the code of this page" : "Show the code of this page";
-    }
-    for (const pressed of [icon, line]) pressed.addEventListener("click", () => {
-      const open = root.classList.toggle(shown);
-      try { localStorage.setItem(kept, open ? "shown" : "closed"); } catch { /* not kept */ }
-      draw();
-    });
-    draw();
+document.addEventListener("DOMContentLoaded", () => {
+  const button = document.querySelector(".companion-foot button");
+  const [first, ...others] = document.querySelectorAll(".companion-code");
+  if (!button || !first) return;
+  first.id = "code";
+  const parts = [first, ...others, ...document.querySelectorAll(".companion-above")];
+  const said = button.parentElement.querySelector("[role=status]");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") === "false";
+    const top = button.getBoundingClientRect().top;
+    for (const part of parts) part.hidden = !open;
+    button.setAttribute("aria-expanded", open);
+    button.textContent = open ? "Hide all code" : "Show all code in place";
+    said.innerHTML = open ? `${others.length + 1} cells stand above: <a href="#code">the first</a>` : "";
+    scrollBy({ top: button.getBoundingClientRect().top - top, behavior: "instant" });  // it stays where it was
   });
-})();
+});

@@ -8,7 +8,7 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
-  const folds = [...target.querySelectorAll(":scope > td > details.claim-more")];
+  const folds = [...target.querySelectorAll(":scope > td > details")];
   for (let fold = target; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") folds.push(fold);
   for (const fold of folds) fold.open = true;
   if (folds.length) target.scrollIntoView();
@@ -46,7 +46,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const first = document.querySelector(".companion-grid");
   if (!first) return;
   const article = first.closest("article") || document.body;
-  const groups = [...article.querySelectorAll("details.companion-statements")];
+  const groups = [...article.querySelectorAll(".companion-statements")];
   const rows = groups.flatMap((group) =>
     [...group.querySelectorAll("tr.statement")].map((row) => ({
       row,
@@ -69,7 +69,6 @@ document.addEventListener("DOMContentLoaded", () => {
     'autocomplete="off" placeholder="for example: Table 5"></label>' +
     '<output role="status"></output>';
   const [verdict, words, said] = [bar.elements.verdict, bar.elements.words, bar.querySelector("output")];
-  const opened = new Set(groups.filter((group) => group.open));
 
   function filter() {
     const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -82,11 +81,7 @@ document.addEventListener("DOMContentLoaded", () => {
       one.row.hidden = !fits;
       shown += fits;
     }
-    for (const group of groups) {
-      const left = group.querySelectorAll("tr.statement:not([hidden])").length;
-      group.hidden = active && !left;
-      group.open = active ? left > 0 : opened.has(group);
-    }
+    for (const group of groups) group.hidden = !group.querySelector("tr.statement:not([hidden])");
     said.textContent = active ? `${shown} of ${rows.length} statements` : `${rows.length} statements`;
   }
   bar.addEventListener("input", filter);

@@ -13,9 +13,8 @@ from lib.audit.counts import AttackCounts, rate_interval
 from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
-from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
+from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log, side_by_side
 from lib.studies.audit import detection
-from lib.studies.audit.system import AuditResult
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
 
@@ -28,6 +27,7 @@ _CHOICES = {
     "union": "best, with\nunion bound",
     "held-out": "best on\nother trials",
 }
+_MISSED, _ACCUSED = "members missed (FNR)", "non-members accused (FPR)"
 _MARK = {"bayesian": "–", "jeffreys": "-·", "clopper-pearson": "--"}
 _LINE = {m: {"color": _COLOUR[m], "linestyle": _DASHES[m], "marker": ""} for m in METHODS}
 
@@ -47,25 +47,35 @@ def plot_posterior(
     low, high = intervals["bayesian"]
     inside = np.linspace(max(low, 1e-4), min(high, right), 200)
     ax.fill_between(inside, posterior.pdf(inside), color=_COLOUR["bayesian"], alpha=0.2)
-    ax.set_ylabel("posterior density")
+    ax.set_ylabel("density")
     ax.set_ylim(bottom=0)
     if proven is not None:
         for each in (ax, below):
             each.axvline(proven, color="black", linestyle=":", marker="")
         place = {"xycoords": ("data", "axes fraction"), "ha": "right", "va": "top"}
         place |= {"xytext": (-3, 0), "textcoords": "offset points"}
-        ax.annotate("accountant", (proven, 0.97), fontsize=10, **place)
+        ax.annotate("proven", (proven, 0.97), fontsize=10, **place)
     for place, method in enumerate(METHODS):
         low, high = intervals[method]
         bar = {"color": _COLOUR[method], "marker": "|" if math.isfinite(high) else ""}
-        below.plot([low, min(high, right)], 2 * [place], markersize=9, linewidth=3, **bar)
+        below.plot([low, min(high, right)], 2 * [place], markersize=9, **bar)
         if math.isinf(high):
             below.plot(right, place, color=_COLOUR[method], marker=">", clip_on=False)
     below.set_yticks(range(len(METHODS)), _NAMES.values(), fontsize=9)
     below.set_ylim(len(METHODS) - 0.4, -0.6)
     below.set_xlim(0, right)
-    below.set_xlabel(r"$\epsilon$")
+    below.set_xlabel(r"privacy loss $\epsilon$")
+    head_rows(figure, posterior_headline(intervals))
     return figure
+
+
+def posterior_headline(intervals: dict[str, tuple[float, float]]) -> str:
+    """Which intervals are bounded from above, in words."""
+    ends = {_NAMES[m]: high for m, (_, high) in intervals.items() if math.isfinite(high)}
+    if len(ends) == 1:
+        ((name, high),) = ends.items()
+        return f"Only the {name} interval has an end, {high:.1f};\nthe others allow any epsilon"
+    return f"{len(ends)} of {len(intervals)} intervals have an end"
 
 
 def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
@@ -121,9 +131,10 @@ def _bands(counts: AttackCounts, delta: float, level: float) -> str:
 def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
     """Draw joint posteriors of more and more trials with the interval's regions: P3, Figure 7."""
     figure, axes = new_figure(rows=2, columns=2, height=2.2, sharex=True, sharey=True)
+    side_by_side(figure, axes.ravel(), 4)
     fnr = np.linspace(0, 1, 501)
-    for ax, counts in zip(axes.ravel(), tables, strict=True):
-        low, high = epsilon_interval(counts, delta, level)
+    intervals = [epsilon_interval(counts, delta, level) for counts in tables]
+    for ax, counts, (low, high) in zip(axes.ravel(), tables, intervals, strict=True):
         inner, outer = privacy_region(low, delta), privacy_region(high, delta)
         for band in ((outer.lower(fnr), inner.lower(fnr)), (inner.upper(fnr), outer.upper(fnr))):
             ax.fill_between(fnr, *band, color=_COLOUR["bayesian"], alpha=0.25, linewidth=0)
@@ -131,9 +142,15 @@ def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float)
         _unit_square(ax, "", "")
         n = counts.positives + counts.negatives
         ax.set_title(f"{n:,} trials:\n{low:.2g} to {high:.2g}", fontsize=9)
-    figure.supxlabel("FNR", fontsize=11)
-    figure.supylabel("FPR", fontsize=11)
+    figure.supxlabel(_MISSED, fontsize=11)
+    figure.supylabel("accused (FPR)", fontsize=11)
+    wide = [high - low for low, high in intervals]
+    head_rows(figure, f"With more trials the interval for epsilon shrinks\n{_from_to(wide)} wide")
     return figure
+
+
+def _from_to(numbers: Sequence[float]) -> str:
+    return f"from {numbers[0]:.2g} to {numbers[-1]:.2g}"
 
 
 def plot_widths(table: pd.DataFrame, half_width: float, truth: float) -> Figure:
@@ -167,7 +184,8 @@ def widths_headline(table: pd.DataFrame) -> str:
 
 def plot_width_grid(table: pd.DataFrame) -> Figure:
     """Draw interval widths over a grid of error rates, one plot per method: P3, Figure 5."""
-    figure, axes = panels(3, 2.7)
+    figure, axes = new_figure(columns=3, height=2.9, sharey=True)
+    side_by_side(figure, axes, 3)
     values = table[list(METHODS)].to_numpy()
     finite = values[np.isfinite(values)]
     colours = {"cmap": "cividis", "vmin": finite.min(), "vmax": finite.max()}
@@ -177,15 +195,28 @@ def plot_width_grid(table: pd.DataFrame) -> Figure:
             grid.columns, grid.index, grid.to_numpy(), shading="nearest", **colours
         )
         ax.grid(visible=False)
-        ax.set_title(_NAMES[method], fontsize=10)
-        ax.set_ylabel("FPR")
-    axes[-1].set_xlabel("FNR")
-    figure.colorbar(mesh, ax=list(axes), label="width of the interval", shrink=0.6)
+        ax.set_title(_NAMES[method], fontsize=9)
+        ax.set_xticks((0.2, 0.8))
+    axes[0].set_ylabel("non-members\naccused", fontsize=10)
+    axes[1].set_xlabel("members missed", fontsize=10)
+    bar = {"location": "top", "shrink": 0.8, "aspect": 40}
+    figure.colorbar(mesh, ax=list(axes), label="width of the interval for epsilon", **bar)
+    head_rows(figure, grid_headline(table))
     return figure
 
 
-def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
+def grid_headline(table: pd.DataFrame) -> str:
+    """At how many pairs of error rates the Bayesian interval is the narrowest, in words."""
+    saved = table[["below jeffreys", "below clopper-pearson"]].min(axis=1)
+    narrowest = int((saved > 0).sum())
+    where = f"all {len(table)}" if narrowest == len(table) else f"{narrowest} of {len(table)}"
+    return f"The Bayesian interval is the narrowest\nat {where} pairs of error rates"
+
+
+@draws("audit", "coverage")
+def draw_coverage(run: Run) -> Drawn:
     """Draw the actual coverage of the methods against the true epsilon, by number of trials."""
+    table, level = run.tables["coverage"], run.parameters["level"]
     counts = sorted(table["trials"].unique())
     figure, axes = panels(len(counts), 2.3, sharey=True)
     for ax, n in zip(axes, counts, strict=True):
@@ -201,7 +232,11 @@ def plot_coverage(table: pd.DataFrame, level: float) -> Figure:
     axes[-1].set_xlabel(r"true $\epsilon$ of the attack")
     words = {f"{'●■▲'[i]} {_NAMES[m]}": _COLOUR[m] for i, m in enumerate(METHODS)}
     head(axes[0], coverage_headline(table, level), words | {"··· level": "0.4"})
-    return figure
+    return Drawn(
+        figure,
+        "Bayesian points at or below the dotted level, 0 at epsilon 0; the others mostly above it.",
+        "Actual coverage of one-sided lower bounds; dotted: the level.",
+    )
 
 
 def coverage_headline(table: pd.DataFrame, level: float) -> str:
@@ -213,8 +248,10 @@ def coverage_headline(table: pd.DataFrame, level: float) -> str:
     )
 
 
-def plot_selection(table: pd.DataFrame, level: float) -> Figure:
+@draws("audit", "selection")
+def draw_selection(run: Run) -> Drawn:
     """Draw how often each way of choosing a threshold gives a bound above the truth."""
+    table, level = run.tables["selection"], run.parameters["level"]
     choices = list(dict.fromkeys(table["choice"]))
     truths = table.drop_duplicates("mu").set_index("mu")["epsilon"]
     figure, axes = panels(2, 2.3, sharey=True)
@@ -236,7 +273,15 @@ def plot_selection(table: pd.DataFrame, level: float) -> Figure:
     axes[-1].set_xlabel("audits with a bound above the truth (%)")
     words = {rf"$\epsilon = {t:.2g}$": COLOURS[i % 4] for i, t in enumerate(truths)}
     head(axes[0], selection_headline(table, level), words | {"··· allowed": "0.4"})
-    return figure
+    trials, audits = (run.parameters[f"selection_{name}"] for name in ("trials", "repetitions"))
+    return Drawn(
+        figure,
+        "Two plots of dots, Bayesian and Clopper-Pearson: for four ways to choose a threshold and "
+        "each true epsilon, the percentage of audits whose bound is above the truth, beside a "
+        "dotted line at the error that is allowed.",
+        f"Lower bounds at {level:.0%} for a mechanism of known epsilon (delta = 0.01, "
+        f"{trials} trials, {audits:,} audits).",
+    )
 
 
 def selection_headline(table: pd.DataFrame, level: float) -> str:
@@ -247,47 +292,58 @@ def selection_headline(table: pd.DataFrame, level: float) -> str:
     return f"{said}; allowed: {percent(allowed)}"
 
 
-def plot_shadows(result: AuditResult) -> Figure:
-    """Draw what shadow models show at the worst challenge point, and at a typical point."""
-    figure, axes = new_figure(rows=2, height=2.2)
-    shown, inside = result.shadows.astype(float), result.shadow_members
-    means = [np.nanmean(np.where(which, shown, np.nan), 0) for which in (inside, ~inside)]
-    typical = int(np.argsort(np.abs(means[0] - means[1]))[len(shown[0]) // 2])
-    places = {"the worst challenge point": int(result.challenges[0]), "a typical point": typical}
-    for ax, (name, place) in zip(axes, places.items(), strict=True):
-        bins = np.linspace(shown[:, place].min(), shown[:, place].max(), 25)
-        for which, colour, label in ((True, COLOURS[1], "in"), (False, COLOURS[0], "out")):
-            values = shown[inside[:, place] == which, place]
-            ax.hist(values, bins, color=colour, alpha=0.55, label=label)
-        ax.set_title(name, fontsize=10)
-        ax.set_ylabel("shadow models")
-    axes[-1].set_xlabel("confidence in the label, log(p / (1 - p))")
-    axes[0].legend(fontsize=9)
-    return figure
+@draws("audit_trainings", "bounds")
+def draw_bounds(run: Run) -> Drawn:
+    """Draw what each attack shows, a plot a budget: swept, and by thresholds that are paid for."""
+    table, words = run.tables["bounds"], {}
+    finite = table["proven"][np.isfinite(table["proven"])]
+    reach = 1.06 * max([*finite, *table[list(_CORRECTED)].max()])
+    budgets = list(table.groupby("epsilon", sort=False))
+    figure, axes = panels(len(budgets), 1.6)
+    for ax, (epsilon, rows) in zip(axes, budgets, strict=True):
+        places = np.arange(len(rows))
+        for i, (column, word) in enumerate(_CORRECTED.items()):
+            color = COLOURS[(1, 0, 2)[i]]
+            points = {"color": color, "marker": "DoX"[i], "linestyle": "", "markersize": 5}
+            ax.plot(rows[column], places + 0.2 * (i - 1), **points)
+            words[f"{'◆●✖'[i]} {word}"] = color
+        proven = rows["proven"].iloc[0]
+        if math.isfinite(proven):
+            ax.axvline(proven, color="0.4", linestyle=":", marker="")
+            side = "right" if proven > reach / 2 else "left"
+            ax.annotate(" proven ", (proven, 1), ha=side, va="center", color="0.4", fontsize=9)
+        inside = {"xycoords": "axes fraction", "ha": "right", "va": "bottom", "fontsize": 10}
+        ax.annotate(_word(epsilon), (0.99 if math.isinf(proven) else 0.9, 0.04), **inside)
+        ax.set_yticks(places, rows["attack"].str.replace(" ", "\n"), fontsize=9)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.grid(visible=False, axis="y")
+        ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
+        ax.set_xlim(-0.02 * reach, reach)
+    axes[-1].set_xlabel(r"lower bound on $\epsilon$")
+    head(axes[0], bounds_headline(table), words)
+    level = 1 - (1 - run.parameters["level"]) / 2
+    return Drawn(
+        figure,
+        "For each attack three lower bounds: without privacy larger ones, with privacy all far "
+        "below what is proven, and the corrected ones below the swept.",
+        f"Lower bounds ({level:.0%}) of each attack on the target models: at the threshold with "
+        "the largest Bayesian bound, at one chosen on shadow models, and with all thresholds paid "
+        "for (both Clopper-Pearson's).",
+    )
 
 
-def plot_roc(results: Sequence[AuditResult], attacks: Sequence[str]) -> Figure:
-    """Draw ROC curves of the attacks on logarithmic axes, one plot per budget."""
-    figure, axes = panels(len(results), 2.6, sharey=True)
-    fpr = np.geomspace(1e-4, 1, 200)
-    for ax, result in zip(axes, results, strict=True):
-        for i, attack in enumerate(attacks):
-            if attack not in result.scores:
-                continue
-            table = result.roc(attack).astype(float)
-            line = {"color": COLOURS[(1, 0, 2)[i % 3]], "linestyle": ("-", "--", "-.")[i % 3]}
-            rates = table[:, 1] / table[0, 2], table[:, 0] / table[0, 3]
-            ax.plot(*rates, marker="", drawstyle="steps-post", label=attack, **line)
-        if math.isfinite(result.proven):
-            region = privacy_region(result.proven, result.settings.training.delta)
-            line = {"color": "0.3", "linestyle": ":", "marker": ""}
-            ax.plot(fpr, 1 - region.lower(fpr), label="proven", **line)
-        ax.plot([1e-4, 1], [1e-4, 1], color="0.75", marker="", linewidth=1)
-        ax.set(xscale="log", yscale="log", xlim=(3e-3, 1), ylim=(3e-3, 1.6), ylabel="TPR")
-        ax.set_title(_word(result.settings.training.epsilon), fontsize=10)
-    axes[-1].set_xlabel("FPR")
-    axes[0].legend(fontsize=9, loc="lower right")
-    return figure
+_CORRECTED = {"best, Bayesian": "best (Bayesian)", "held-out": "held-out", "union": "union"}
+
+
+def bounds_headline(table: pd.DataFrame) -> str:
+    """What is shown at the largest budget, swept and corrected, and what is proven, in words."""
+    private = table[np.isfinite(table["epsilon"])]
+    rows = private[private["epsilon"] == private["epsilon"].max()]
+    swept, corrected = rows["best, Bayesian"].max(), rows[["held-out", "union"]].max(axis=None)
+    return (
+        f"Where {rows['proven'].iloc[0]:.2g} is proven, attacks show {swept:.2g}\n"
+        f"swept over thresholds, corrected {corrected:.2g}"
+    )
 
 
 @draws("audit_trainings", "one_run")
@@ -386,7 +442,7 @@ def _posterior_contours(ax, counts: AttackCounts) -> None:
     ax.contour(grid, grid, density, levels, cmap="Greys", vmin=-0.6 * most, linewidths=1)
 
 
-def _unit_square(ax, xlabel: str = "FNR", ylabel: str = "FPR") -> None:
+def _unit_square(ax, xlabel: str = _MISSED, ylabel: str = _ACCUSED) -> None:
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel)
     ax.grid(visible=False)
 

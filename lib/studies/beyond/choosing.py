@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import special
 
 from lib.plot import COLOURS, MARKERS, new_figure, plain_log
@@ -199,19 +198,46 @@ def costs(settings: Choosing, epsilon: float, numbers: tuple[int, ...]) -> pd.Da
     )
 
 
-def plot_costs(table: pd.DataFrame) -> Figure:
-    """Draw what searches cost, by their mean number of trials."""
-    figure, ax = new_figure()
-    for place, name in enumerate(table.columns[1:]):
-        ax.plot(
-            table["trials"], table[name], MARKERS[place], ls="-", color=COLOURS[place], label=name
-        )
+#: How a search counts, by the names of its values, and numbers of trials that have some.
+_KINDS = {"counted": "every trial counted", "random": "their number drawn"}
+_TRIALS = (8, 64)
+
+
+def costs_headline(counted: float, drawn: float, trials: int) -> str:
+    """What a search of many trials costs if each counts, and if their number is drawn, in words."""
+    return (
+        f"A search of {trials} trials costs {counted:.1f} if each counts,\n"
+        f"{drawn:.1f} if their number is drawn and kept secret"
+    )
+
+
+@draws("choosing", "costs")
+def draw_costs(run: Run) -> Drawn:
+    """Draw what searches cost, by their mean number of trials; logarithmic numbers."""
+    values, least = run.values, run.values["least"]
+    figure, ax = new_figure(height=2.6)
+    for i, (name, word) in enumerate(_KINDS.items()):
+        spent = [least, *(values[f"{name}_{trials}"] for trials in _TRIALS)]
+        line = "--" if name == "random" else "-"
+        ax.plot((1, *_TRIALS), spent, MARKERS[i], ls=line, lw=1.4, color=COLOURS[i])
+        for trials, each in zip(_TRIALS, spent[1:], strict=True):
+            off = {"xytext": (0, -14 if i else 6), "textcoords": "offset points", "ha": "center"}
+            ax.annotate(f"{each:.1f}", (trials, each), color=COLOURS[i], **off)
+        place = {"xy": (0.03, 0.9 - 0.12 * i), "xycoords": "axes fraction", "fontsize": 9}
+        ax.annotate(word, **place, color=COLOURS[i])
     ax.set_xscale("log", base=2)
-    ax.set_xticks(table["trials"], [str(n) for n in table["trials"]])
-    ax.set_xlabel("number of trials (mean)")
-    ax.set_ylabel(r"$\epsilon$ of the search")
-    ax.legend()
-    return figure
+    ax.set_xticks((1, *_TRIALS), ["one trial", *map(str, _TRIALS)])
+    ax.set_xlabel("trials of the search (mean, where drawn)")
+    ax.set_ylabel("epsilon of the search")
+    ax.set_ylim(0, 1.15 * values["counted_64"])
+    ax.set_xlim(0.8, 90)
+    head(ax, costs_headline(values["counted_64"], values["random_64"], 64))
+    return Drawn(
+        figure,
+        "Epsilon against trials: counting each rises steeply, a drawn number slowly.",
+        f"What a search of so many trials costs that spend epsilon = {least:g} each. Drawn numbers "
+        "are logarithmic and kept secret; the axis has their mean.",
+    )
 
 
 def search_headline(table: pd.DataFrame) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, new_figure, panels
-from lib.studies.beyond.trade_offs import Channel
-from lib.studies.headed import head_rows
+from lib.studies.beyond.trade_offs import Channel, refuted
+from lib.studies.headed import head_rows, words_above
 
 
 def best_attack(channel: Channel, fpr: float) -> str:
@@ -74,39 +74,49 @@ def plot_reached(channels: Sequence[Channel], fpr: float) -> Figure:
     return figure
 
 
+def all_headline(channels: Sequence[Channel]) -> str:
+    """How many attacks are in what a proof rules out, beyond their limits, in words."""
+    found = refuted(channels)
+    few = found["refuted"] or "none"
+    return (
+        f"Of {found['attacks']} attacks on {found['mechanisms']} mechanisms,\n{few} refutes a proof"
+    )
+
+
 def plot_all(channels: Sequence[Channel]) -> Figure:
     """Draw proven curves and the most accurate attacks with their limits: a small plot each."""
     columns, fpr = 3, np.linspace(0, 1, 41) ** 2
     rows = math.ceil(len(channels) / columns)
-    figure, axes = new_figure(rows, columns, height=1.5, sharex=True, sharey=True, squeeze=False)
-    shown = {}
+    figure, axes = new_figure(rows, columns, height=1.4, sharex=True, sharey=True, squeeze=False)
+    words = {"— proven": "0.1"}
     for ax, channel in zip(axes.ravel(), channels, strict=False):
-        proven = channel.proven.fnr(fpr)
-        ax.fill_between(fpr, proven, color="0.9", linewidth=0)
-        (shown["proven"],) = ax.plot(fpr, proven, color="black", marker="", linewidth=1.2)
+        proven = 1 - channel.proven.fnr(fpr)
+        ax.fill_between(fpr, proven, 1, color="0.9", linewidth=0)
+        ax.plot(fpr, proven, color="0.1", marker="", linewidth=1.2)
         if channel.attacks:
             name = max(channel.attacks, key=lambda each: channel.attacks[each].accuracy()[0])
             attack, hard = channel.attacks[name], name == "weight"
             some = np.unique(np.linspace(0, attack.fpr.shape[1] - 1, 50).astype(int))
-            x, y = attack.fpr[:, some], attack.fnr[:, some]  # of hundreds of thresholds
+            x, y = attack.fpr[:, some], 1 - attack.fnr[:, some]  # of hundreds of thresholds
             line = {"color": COLOURS[hard], "linewidth": 1.2, "linestyle": ("-", "--")[hard]}
             area = np.r_[x[1], x[2][::-1]], np.r_[y[1], y[2][::-1]]
             ax.fill(*area, color=COLOURS[hard], alpha=0.2, linewidth=0)
-            (drawn,) = ax.plot(x[0], y[0], marker="", **line)
-            shown.setdefault("attack, hardest record" if hard else "attack, real data", drawn)
+            ax.plot(x[0], y[0], marker="", **line)
+            words[("— attack, real data", "- - attack, hardest record")[hard]] = COLOURS[hard]
         else:
-            ax.text(0.95, 0.85, "no attack", ha="right", fontsize=8)
+            ax.text(0.95, 0.1, "no attack", ha="right", fontsize=8)
         name = channel.name.partition(", epsilon")[0]
         ax.set_title(rf"{name}, $\epsilon = {channel.claimed:.2g}$", fontsize=8)
         ax.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
         ax.tick_params(labelsize=8)
     for ax in axes.ravel()[max(0, len(channels) - columns) : len(channels)]:
         ax.tick_params(labelbottom=True)
-        ax.set_xlabel("FPR", fontsize=8)
     for ax in axes.ravel()[len(channels) :]:
         ax.remove()
-    for ax in axes[:, 0]:
-        ax.set_ylabel("FNR", fontsize=8)
-    options = {"loc": "outside lower center", "ncols": 3, "fontsize": 8, "frameon": False}
-    figure.legend(shown.values(), shown.keys(), **options)
+    figure.supxlabel("non-members accused", fontsize=10)
+    figure.supylabel("members found", fontsize=10)
+    words_above(axes[0, 0], words, -30, up=16)
+    for text in axes[0, 0].texts:  # they reach over the plots beside it
+        text.set_in_layout(False)
+    head_rows(figure, all_headline(channels) + "\n ")
     return figure

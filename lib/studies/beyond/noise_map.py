@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from scipy import special
 
 from lib.data.images import load_images
-from lib.plot import COLOURS, MARKERS, panels, plain_log
 from lib.privacy import PrivacyLedger, find_noise_multiplier
 from lib.runs import StoredRun, run_all
 from lib.selective import areas, scores
 from lib.selective.uncertainty import compare, compare_over_seeds
 from lib.studies.default_problem import default_problem, noise_source
-from lib.studies.drawn import Drawn, Run, draws
-from lib.studies.headed import head, words_above
 from lib.training import CrossEntropy, DataSpec, ManyTrainings, ModelSpec, TrainingConfig
 from lib.training.models import parameter_count
 
@@ -393,7 +389,8 @@ def mean_or_zero(values: pd.Series) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _said() -> dict[str, str]:
+def column_names() -> dict[str, str]:
+    """Columns of differences, as the code calls them, to what a page calls them."""
     ends = {"": "", " low": ", low", " high": ", high"}
     return {
         f"{name}{end}": f"{name}, minus SR{said}" for name in SHOWN for end, said in ends.items()
@@ -402,7 +399,7 @@ def _said() -> dict[str, str]:
 
 def differences(table: pd.DataFrame) -> pd.DataFrame:
     """The same under names that say which columns are differences from SR's score."""
-    return table.rename(columns=_said())
+    return table.rename(columns=column_names())
 
 
 def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
@@ -435,164 +432,3 @@ def printed_rates(settings: MapSettings, table: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-# --------------------------------------------------------------------------------------- figures
-
-
-#: Where the axis of differences is linear: these are differences that still matter.
-LINEAR = 0.01
-
-#: How regimes are drawn, the first ones.
-_LINES = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dash-dotted"}
-
-
-def _regimes(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    names = ["batch", "clipping norm", "momentum", "epochs"]
-    return [
-        (f"B = {b:g}, C = {c:g}, \N{GREEK SMALL LETTER MU} = {m:g}, {e:g} epochs", rows)
-        for (b, c, m, e), rows in table.groupby(names, sort=False)
-    ]
-
-
-def line_words(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """How the regimes are drawn, and what they are."""
-    names = [name for name, _ in _regimes(table)]
-    return list(zip(_LINES.values(), names, strict=False))
-
-
-def plot_differences(table: pd.DataFrame, methods: Sequence[str], titles: Sequence[str]) -> Figure:
-    """Draw the methods' difference from SR over the noise of all steps, one plot per method."""
-    figure, axes = panels(len(methods), 2.7)
-    epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, method, title in zip(axes, methods, titles, strict=True):
-        for line, (_, of_regime) in zip(_LINES, _regimes(table), strict=False):
-            for epsilon, rows in of_regime.groupby("epsilon", sort=False):
-                i = epsilons.index(epsilon)
-                low, high = rows[f"{method} low"], rows[f"{method} high"]
-                ax.errorbar(
-                    rows["all noise"],
-                    rows[method],
-                    yerr=[rows[method] - low, high - rows[method]],
-                    color=COLOURS[i],
-                    marker=MARKERS[i],
-                    linestyle=line,
-                )
-        ax.axhline(0, color="0.4", linestyle=":", marker="")
-        ax.set_xscale("log")
-        ax.set_yscale("symlog", linthresh=LINEAR)
-        ax.annotate(title, (0.03, 0.05), xycoords="axes fraction", fontsize=9)
-        ax.set_ylabel("score minus SR's")
-    ax.set_xlabel("noise of all training steps")
-    words_above(axes[0], _budget_words(epsilons))
-    return figure
-
-
-def _budget_words(epsilons: Sequence[float]) -> dict[str, str]:
-    return {
-        rf"{mark} $\epsilon = {epsilon:g}$": color
-        for epsilon, color, mark in zip(epsilons, COLOURS, "●■▲◆", strict=False)
-    }
-
-
-@draws("sctd_map", "differences")
-def draw_differences(run: Run) -> Drawn:
-    """Draw SCTD's difference from SR over the noise, with both ways to break ties."""
-    table, parameters = recorded_map(run), run.parameters
-    names = {"SCTD": "ties: expected over random orders", "SCTD, ties by SR": "ties broken by SR"}
-    lines = "; ".join(f"{line}: {name}" for line, name in line_words(table))
-    return Drawn(
-        plot_differences(table, list(names), list(names.values())),
-        "Two plots of lines that fall from above zero to below as noise grows; each line is a "
-        "regime and a budget.",
-        f"SCTD's score minus SR's over the noise of all steps on {_source(parameters)}; the axis "
-        f"is linear up to {LINEAR:g}; {lines}.",
-    )
-
-
-def _source(parameters: Mapping[str, Any]) -> str:
-    return f"{parameters['dataset']} ({parameters['model']})"
-
-
-#: Who is ahead, and how a setting is then drawn.
-_AHEAD = {"SCTD": (COLOURS[1], "s"), "SR": (COLOURS[0], "o"), "undecided": ("0.55", "D")}
-
-
-def recorded_map(run: Run) -> pd.DataFrame:
-    """The recorded table of all settings, with the names that its columns have in the code."""
-    return run.tables["map"].rename(columns={said: name for name, said in _said().items()})
-
-
-def map_headline(table: pd.DataFrame) -> str:
-    """In how many settings SCTD is ahead, and how accurate the best of these and of all are."""
-    winner = ahead(table)
-    own, all_own = table.loc[winner == "SCTD", "accuracy"], table["accuracy"]
-    said = f"SCTD is ahead in {len(own)} of {len(table)} settings"
-    best = f"\n(best accuracy {own.max():.2f}; of all, {all_own.max():.2f})" if len(own) else ""
-    return said + best
-
-
-@draws("sctd_map", "ahead")
-def draw_ahead(run: Run) -> Drawn:
-    """Draw SCTD's difference from SR, and the accuracy, over the noise: a point a setting."""
-    table = recorded_map(run)
-    winner = ahead(table)
-    figure, (left, right) = panels(2, 2.1)
-    for who, (color, marker) in _AHEAD.items():
-        rows = table[winner == who]
-        at, look = rows["all noise"], {"color": color, "marker": marker, "ls": "", "ms": 5}
-        left.plot(at, rows["SCTD"], **look)
-        left.vlines(at, rows["SCTD low"], rows["SCTD high"], color=color, lw=0.8)
-        right.plot(at, rows["accuracy"], **look)
-    left.axhline(0, color="0.4", linestyle=":", marker="")
-    left.annotate("SCTD better", (0.03, 0.04), xycoords="axes fraction", fontsize=9)
-    for ax in (left, right):
-        ax.set_xscale("log")
-        plain_log(ax.xaxis)
-    left.set_ylabel("SCTD's score minus SR's")
-    right.set_ylabel("accuracy")
-    right.set_xlabel("noise of all training steps")
-    colors = {who: color for who, (color, _) in _AHEAD.items() if (winner == who).any()}
-    words = {who if who == "undecided" else f"{who} ahead": c for who, c in colors.items()}
-    head(left, map_headline(table), words)
-    return Drawn(
-        figure,
-        "Two plots over the noise of all training steps, a point a setting: SCTD's score minus "
-        "SR's, with intervals, and the accuracy.",
-        "SCTD (the model's changes of mind) against SR (softmax response) on the same models of "
-        f"{_source(run.parameters)}: a point is a setting. Bars are 95% intervals.",
-    )
-
-
-@draws("sctd_map", "pairs")
-def draw_pairs(run: Run) -> Drawn:
-    """Draw each setting's accuracy and score: an arrow from SR to SCTD, one plot per regime."""
-    table = recorded_map(run)
-    regimes = _regimes(table)
-    figure, axes = panels(len(regimes), 2.7, sharey=True)
-    epsilons = list(dict.fromkeys(table["epsilon"]))
-    for ax, (title, of_regime) in zip(axes, regimes, strict=True):
-        for epsilon, rows in of_regime.groupby("epsilon", sort=False):
-            i = epsilons.index(epsilon)
-            ax.plot(rows["accuracy"], rows["SR"], MARKERS[i], color=COLOURS[i])
-            arrow = {"arrowstyle": "->", "color": COLOURS[i], "shrinkA": 0}
-            for _, row in rows.iterrows():
-                ends = [(row["accuracy"], row["SR"] + change) for change in (row["SCTD"], 0)]
-                ax.annotate("", *ends, arrowprops=arrow)
-        ax.set_yscale("log")
-        plain_log(ax.yaxis)
-        shape = title.replace(", \N{GREEK SMALL LETTER MU}", "\n\N{GREEK SMALL LETTER MU}")
-        ax.annotate(shape, (0.03, 0.04), xycoords="axes fraction", fontsize=9)
-        ax.set_ylabel("normalized score")
-        ends = pd.concat([of_regime["SR"], of_regime["SR"] + of_regime["SCTD"]])
-        ax.set_ylim(
-            min(ax.get_ylim()[0], 0.5 * ends.min()), max(ax.get_ylim()[1], 1.25 * ends.max())
-        )
-    ax.set_xlabel("accuracy at full coverage")
-    words_above(axes[0], _budget_words(epsilons))
-    return Drawn(
-        figure,
-        "One plot per regime: normalized score against accuracy, with an arrow from SR to SCTD at "
-        "each setting; those that point down are at large learning rates.",
-        f"Accuracy and score on {_source(run.parameters)}: arrows from SR to SCTD, ties averaged.",
-    )

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
 from lib.selective import scores
 from lib.selective.uncertainty import Mean, compare_over_seeds
+from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head
 from lib.studies.interplay.experiments import Experiments
 
@@ -86,9 +86,10 @@ def densest(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["every"] == every) & (table["last"] == table["last"].max())]
 
 
-def plot_leads(table: pd.DataFrame) -> Figure:
+@draws("p1_regime", "leads")
+def draw_leads(run: Run) -> Drawn:
     """Draw SCTD's lead at each regime and budget, by form and ties, with intervals."""
-    rows = densest(table)
+    rows = densest(run.tables["density"])
     places = list(dict.fromkeys(zip(rows["regime"], rows["epsilon"], strict=True)))
     figure, ax = new_figure(height=0.45 * len(places) + 1.2)
     for i, (form, ties) in enumerate(itertools.product(FORMS.values(), TIES)):
@@ -102,9 +103,23 @@ def plot_leads(table: pd.DataFrame) -> Figure:
     ax.set_ylim(len(places) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
     ax.grid(visible=True, axis="x", color="0.9", linewidth=0.8)
-    head(ax, headline(rows), {f"ties {ties}": COLOURS[i] for i, ties in enumerate(TIES)})
+    head(ax, headline(rows), _tie_words())
     ax.set_xlabel("SCTD's lead over SR")
-    return figure
+    return Drawn(
+        figure,
+        "A row for either way of training and each budget, with four points and error bars: two "
+        "forms of SCTD, ties averaged and broken by SR; a dotted line at zero.",
+        f"Right of zero SCTD abstains better than SR on {_source(run)}. Circles are Eq. 16, "
+        "squares Algorithm 1; bars are 95% intervals over training runs and points.",
+    )
+
+
+def _source(run: Run) -> str:
+    return f"{run.parameters['dataset']} ({run.parameters['model']})"
+
+
+def _tie_words() -> dict[str, str]:
+    return {f"ties {ties}": COLOURS[i] for i, ties in enumerate(TIES)}
 
 
 def headline(table: pd.DataFrame) -> str:
@@ -118,31 +133,55 @@ def headline(table: pd.DataFrame) -> str:
     return "SCTD is ahead " + ",\n".join(said)
 
 
-def plot_density(table: pd.DataFrame) -> Figure:
+def density_headline(table: pd.DataFrame) -> str:
+    """What fewer models, and those of the last part alone, make of the lead, in words.
+
+    Of the smallest budget, with ties averaged.
+    """
+    averaged = table[(table["ties"] == "averaged") & (table["form"] == "Eq. 16")]
+    averaged = averaged[averaged["epsilon"] == averaged["epsilon"].min()]
+    whole = averaged[averaged["last"] == averaged["last"].max()].sort_values("every")
+    said = rf"At $\epsilon$ = {averaged['epsilon'].iloc[0]:g} SCTD's lead is "
+    said += f"{whole['lead'].iloc[0]:+.3f} of all models,\n{whole['lead'].iloc[-1]:+.3f} of few"
+    last = averaged[averaged["last"] < averaged["last"].max()].sort_values("every")
+    return said + (f", {last['lead'].iloc[0]:+.3f} of the last part" if len(last) else "")
+
+
+@draws("p1_regime", "density")
+def draw_density(run: Run) -> Drawn:
     """Draw the lead over the batches between models that are watched, one plot per budget.
 
-    Of Eq. 16: the other form is in the table.
+    Of Eq. 16 at P1's settings: all else is in the table.
     """
+    table = run.tables["density"]
+    table = table[(table["regime"] == table["regime"].iloc[0]) & (table["form"] == "Eq. 16")]
     budgets = list(dict.fromkeys(table["epsilon"]))
-    figure, axes = panels(len(budgets), 2.5)
+    figure, axes = panels(len(budgets), 2.1, sharey=True)
     longest = table["last"].max()
     for ax, epsilon in zip(axes, budgets, strict=True):
         for ties in TIES:
-            of = table[(table["epsilon"] == epsilon) & (table["form"] == "Eq. 16")]
-            of = of[of["ties"] == ties]
+            of = table[(table["epsilon"] == epsilon) & (table["ties"] == ties)]
             for part, line in zip(dict.fromkeys(of["last"]), ("-", "--"), strict=False):
                 one, look = of[of["last"] == part], _look("Eq. 16", ties)
-                if part != longest:
-                    look |= {"label": "_", "markerfacecolor": "none"}
+                look |= {} if part == longest else {"markerfacecolor": "none"}
                 ax.errorbar(one["every"], one["lead"], yerr=_bars(one), linestyle=line, **look)
         ax.axhline(0, color="0.4", linestyle=":", marker="")
         ax.set_xscale("log")
-        ax.set_title(rf"$\epsilon = {epsilon:g}$")
+        plain_log(ax.xaxis)
+        ax.annotate(rf"$\epsilon = {epsilon:g}$", (0.03, 0.04), xycoords="axes fraction")
         ax.set_ylabel("SCTD's lead over SR")
-    plain_log(axes[-1].xaxis)
     axes[-1].set_xlabel("batches between watched models")
-    axes[-1].legend(loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=2, fontsize=9)
-    return figure
+    words = _tie_words()
+    if table["last"].nunique() > 1:
+        words |= {f"open, dashed: last {table['last'].min():.0%}": "0.4"}
+    head(axes[0], density_headline(table), words)
+    return Drawn(
+        figure,
+        "One plot per budget: SCTD's lead over the batches between models watched, for both ways "
+        "of breaking ties, over the whole training and over its last part.",
+        f"SCTD's lead (Eq. 16) at P1's settings on {_source(run)} by what is watched: of the whole "
+        "training, or of its last part. Bars are 95% intervals over training runs and points.",
+    )
 
 
 def _look(form: str, ties: str) -> dict[str, object]:
@@ -150,9 +189,9 @@ def _look(form: str, ties: str) -> dict[str, object]:
     return {
         "color": COLOURS[TIES.index(ties)],
         "marker": MARKERS[i],
-        "label": f"ties {ties}",
-        "capsize": 2,
-        "linewidth": 1.2,
+        "capsize": 0,
+        "linewidth": 1,
+        "markersize": 4.5,
     }
 
 

@@ -18,6 +18,7 @@ from lib.plot import COLOURS, MARKERS, panels
 from lib.privacy import PrivacyLedger, joint_epsilon
 from lib.runs import run_all
 from lib.selective import coverage_at_accuracy, guaranteed_threshold, private_threshold
+from lib.studies.default_problem import title
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head_rows, words_above
 from lib.studies.interplay.experiments import ExperimentSettings
@@ -166,9 +167,12 @@ def draw_coverage(run: Run) -> Drawn:
         look = {"color": color, "marker": MARKERS[min(place, 2)], "ms": 4, "lw": 1.4}
         kept.plot(each["n"], 100 * each["broken"], **look)
         answered.plot(each["n"], 100 * each["coverage"], **look)
-    below = {"textcoords": "offset points", "ha": "left", "va": "center", "fontsize": 8}
+    beside = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": COLOURS[0]}
     for epsilon, n, coverage in _most_apart(private):
-        answered.annotate(f"{epsilon:g}", (n, 100 * coverage), (4, -7), color=COLOURS[0], **below)
+        place = (
+            {"xytext": (-5, 0), "ha": "right"} if n == min(private["n"]) else {"xytext": (4, -7)}
+        )
+        answered.annotate(f"{epsilon:g}", (n, 100 * coverage), **place, **beside)
     kept.axhline(100 * values["allowed"], color="0.4", ls="--", lw=1)
     answered.axhline(100 * values["best"], color="0.4", ls=":", lw=1)
     kept.set_ylabel("promises broken (%)")
@@ -191,10 +195,9 @@ def draw_coverage(run: Run) -> Drawn:
         figure,
         "Private promises break in few draws, those of a private quantile in many; what is "
         "answered rises with points and budget.",
-        f"A promised accuracy of {parameters['target']:g}, {parameters['dataset']} "
-        f"({parameters['model']}): means of {parameters['draws']:,} draws. Dashed: how many draws "
-        "may break it; dotted: the largest coverage there is. The private quantile has an epsilon "
-        f"of {values['spoken']:g}.",
+        f"A promised accuracy of {parameters['target']:g} on {title(parameters['dataset'])}: means "
+        f"of {parameters['draws']:,} draws. Dashed: how many draws may break it; dotted: the "
+        f"largest coverage there is. The private quantile has an epsilon of {values['spoken']:g}.",
     )
 
 

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lib.counterfactual.forecasts import lagged_p_values, one_sided_e_process, winkler_score
-from lib.plot import COLOURS, panels
 from lib.studies.beyond.watch import Deployment
 
 _NEAR = 1e-3  # no forecast is nearer to 0 or 1
@@ -30,20 +28,3 @@ def confidence_skill(deployment: Deployment, rng: np.random.Generator) -> pd.Dat
             "p, late": lagged_p_values(worse, -1, max(1, deployment.plan.lag)),
         }
     )
-
-
-def plot_skill(table: pd.DataFrame, alpha: float) -> Figure:
-    """Draw the skill by month, and below the evidence with labels at once and late."""
-    figure, (above, below) = panels(2, 2.3)
-    above.plot(table["month"], table["skill"], ".", color=COLOURS[0])
-    above.axhline(0, color="0.4", linestyle=":", marker="")
-    above.set_ylabel("Winkler skill")
-    below.plot(table["month"], table["evidence"], "-", color=COLOURS[0], marker="", label="at once")
-    late = 1 / table["p, late"]
-    below.step(table["month"], late, "--", where="post", color=COLOURS[1], marker="", label="late")
-    below.axhline(1 / alpha, color="0.4", linestyle=":", marker="")
-    below.set_yscale("log")
-    below.set_ylabel("evidence")
-    below.set_xlabel("month")
-    below.legend(loc="upper left", fontsize=9)
-    return figure

@@ -26,14 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
 
-from lib.plot import COLOURS, new_figure
 from lib.runs import stored_table
 from lib.studies.beyond.online import CramerOnline, FisherOnline, alarms, thresholds
-from lib.studies.headed import head, head_rows
 from lib.studies.suitability.data import Study, timeline
 from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
@@ -352,46 +348,23 @@ def one_draw(deployment: Deployment, rng: np.random.Generator) -> OneDraw:
     return OneDraw(months, raised, *deployment.watch(months, again, 1.0))
 
 
-def plot_watch(deployment: Deployment, draw: OneDraw, median: float) -> Figure:
-    """Draw accuracy over time with intervals, alarm and decision, by labels of random rows.
+def draw_table(deployment: Deployment, draw: OneDraw) -> pd.DataFrame:
+    """What the monitor of random labels showed of a stream, a row a month.
 
-    The `median` of many streams, in months after the drop, stands beside what this one shows.
+    Columns: month, true ``accuracy`` and whether it is ``suitable``; what a year's labels say,
+    ``estimated``, ``low`` and ``high``; ``alarm``, ``unsuitable`` (decided), ``least`` accuracy.
     """
-    plan = replace(deployment.plan, floor=1.0)
-    figure, ax = new_figure(height=3.0)
-    good, change = deployment.change()
-    time = np.arange(1, len(draw.months) + 1)
-    ax.plot(time, [100 * y.mean() for *_, y in draw.months], color="0.6", marker=".", ls="")
-    for first in range(0, len(time), plan.months):
+    plan, rows = replace(deployment.plan, floor=1.0), []
+    good, _ = deployment.change()
+    hits, _, end = draw.raised["uniform"]
+    for first in range(0, len(draw.months), plan.months):
         batch = map(np.concatenate, zip(*draw.waiting[first : first + plan.months], strict=True))
         value, ends = active_accuracy(*batch, least_probability=plan.rarest, alpha=plan.alpha)
-        middle, line = first + (plan.months + 1) / 2, {"color": COLOURS[0], "linewidth": 1.2}
-        ax.hlines(100 * value, middle - plan.months / 2, middle + plan.months / 2, **line)
-        ax.vlines(middle, *(100 * np.clip(ends, 0, 1)), **line)  # may lie beside the estimate
-    ax.axhline(100 * deployment.least, color="0.3", linestyle="--", linewidth=1, marker="")
-    hits, _, end = draw.raised["uniform"]
-    for colour, when in ((COLOURS[1], time[hits]), (COLOURS[3], [end])):
-        for month in filter(np.isfinite, when):
-            ax.axvline(month, color=colour, linewidth=1.4, marker="")
-    _shade_change(ax, change, len(time))
-    words = {
-        "true, unseen": "0.45",
-        "estimated": COLOURS[0],
-        "alarm": COLOURS[1],
-        "UNSUITABLE": COLOURS[3],
-    }
-    head(ax, drop_in_words(good, hits, median), words)
-    ax.set(xlabel="month of use", ylabel="accuracy (%)")
-    return figure
-
-
-def _shade_change(ax: Axes, change: int, months: int) -> None:
-    """Shade the months in which the model is no longer suitable."""
-    ax.set_xlim(0, months + 1)
-    if change < months:
-        ax.axvspan(change + 0.5, months + 0.5, color="0.93", linewidth=0, zorder=0)
-        place = {"xycoords": ("data", "axes fraction"), "va": "top", "fontsize": 8}
-        ax.annotate("no longer\nsuitable", (change + 1, 0.98), color="0.3", **place)
+        year = (value, *np.clip(ends, 0, 1))  # the interval may lie beside the estimate
+        for k, (*_, right) in enumerate(draw.months[first : first + plan.months], first):
+            rows.append([k + 1, right.mean(), bool(good[k]), *year, bool(hits[k]), k + 1 == end])
+    columns = ["month", "accuracy", "suitable", "estimated", "low", "high", "alarm", "unsuitable"]
+    return pd.DataFrame(rows, columns=columns).assign(least=deployment.least)
 
 
 def drop_in_words(good: Flags, raised: Flags, median: float) -> str:
@@ -410,26 +383,6 @@ def drop_in_words(good: Flags, raised: Flags, median: float) -> str:
         return f"{said}, here also before"
     here = "in this draw"
     return f"{said}, {here} {hits[0] + 1}" if len(hits) else f"{said}, {here} never"
-
-
-def plot_alarms(deployment: Deployment, draw: OneDraw) -> Figure:
-    """Draw the alarms of all methods in one draw, a row a method."""
-    good, change = deployment.change()
-    figure, ax = new_figure(height=2.6)
-    time, raised = np.arange(1, len(draw.months) + 1), draw.raised
-    for row, (hits, *_) in enumerate(reversed(raised.values())):
-        ax.plot(time[hits], np.full(hits.sum(), row), "|", color=COLOURS[0])
-    ax.set_yticks(range(len(raised)), [METHODS[name] for name in reversed(raised)], fontsize=9)
-    ax.set_ylim(-0.6, len(raised) + 0.9)  # room for words
-    _shade_change(ax, change, len(time))
-    ax.set_xlabel("month of use")
-    false = sum(bool(hits[good].any()) for hits, *_ in raised.values())
-    head_rows(
-        figure,
-        f"In this draw {false} of {len(raised)} methods raise an alarm\nwhile the "
-        "model is suitable",
-    )
-    return figure
 
 
 def _false_alarms(raised: Flags) -> str:

@@ -1,14 +1,12 @@
 """Figures of the chapter on P5."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log
+from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log, side_by_side
 from lib.studies.canaries.published import LEVELS, different
 from lib.studies.default_problem import title as data_title
 from lib.studies.drawn import Drawn, Run, draws
@@ -27,24 +25,40 @@ _STYLE = {
 _LARGEST = 6.0  # where infinite ends are drawn to
 
 
-def plot_published(table: pd.DataFrame) -> Figure:
-    """Draw the intervals of ``published_table`` and the claims."""
+@draws("canaries", "published")
+def draw_published(run: Run) -> Drawn:
+    """Draw the intervals of :func:`lib.studies.canaries.published.published_table` and claims."""
+    table = run.tables["published"]
     names = list(dict.fromkeys(table["data"]))
-    figure, axes = panels(len(names), 4.2)
+    figure, axes = panels(len(names), 3.2)
+    reach = 1.05 * table[["claimed epsilon", "low"]].max(axis=None)
     for ax, name in zip(axes, names, strict=True):
         rows = table[table["data"] == name].iloc[::-1]
         for y, row in enumerate(rows.itertuples(index=False)):
             colour, marker = _STYLE[row.mechanism]
-            high = row.high if math.isfinite(row.high) else 20
-            ax.plot([row.low, high], [y, y], color=colour, marker="|", linewidth=3)
+            line = {"color": colour, "linewidth": 1.4, "marker": "|", "markersize": 7}
+            ax.plot([row.low, min(row.high, reach)], [y, y], **line)
             claimed = row[rows.columns.get_loc("claimed epsilon")]
-            if math.isfinite(claimed):
-                ax.plot(claimed, y, color=colour, marker=marker, linestyle="", fillstyle="none")
+            ax.plot(claimed, y, color=colour, marker=marker, linestyle="", fillstyle="none")
         ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
-        ax.set_title(_DATA.get(name, name))
-        ax.set_xlim(-0.3, 20)
+        ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
+        ax.set_xlim(-0.02 * reach, reach)
     axes[-1].set_xlabel(r"$\epsilon$")
-    return figure
+    head_rows(figure, published_headline(table))
+    words_above(axes[0], {"|—| 95% interval": "black", "hollow: claimed": "black"}, -70)
+    return Drawn(
+        figure,
+        "Interval bars for each training; AGIBI's hollow claims lie far to the right of them.",
+        "95% intervals from the authors' confidences, and claims (hollow). In our text PATE has "
+        "none.",
+    )
+
+
+def published_headline(table: pd.DataFrame) -> str:
+    """In how many audits the claim is above the whole interval, in words."""
+    claimed = table[np.isfinite(table["claimed epsilon"])]
+    above = int((claimed["high"] < claimed["claimed epsilon"]).sum())
+    return f"In {above} of {len(claimed)} audits the claim is above\nthe whole interval"
 
 
 def careful_headline(table: pd.DataFrame) -> str:
@@ -208,6 +222,7 @@ def draw_accuracy(run: Run) -> Drawn:
     """Draw accuracy against epsilon: claimed (markers) and measured (bars), by mechanism."""
     table, words = run.tables["trained"], {}
     figure, (top, bottom) = new_figure(rows=2, height=2.7, sharey=True)
+    side_by_side(figure, (top, bottom), 2)
     for name, rows in table.groupby("mechanism", sort=False):
         colour, marker = _STYLE[name]
         # What PATE has spent depends on private votes: no claim that it could make beforehand.

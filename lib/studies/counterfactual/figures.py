@@ -8,13 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lib.counterfactual.diagnostics import Diagnostics
 from lib.counterfactual.result import Estimate
 from lib.counterfactual.sequences import ConfidenceSequence
 from lib.plot import COLOURS, MARKERS, new_figure, panels
-from lib.studies.counterfactual.classifiers import Simulated
+from lib.studies.counterfactual.classifiers import FLIP, Simulated
 from lib.studies.counterfactual.simulation import share_interval
 from lib.studies.counterfactual.tables import ESTIMATOR_TITLES, LEARNER_TITLES
+from lib.studies.default_problem import title as data_title
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent, words_above
 
@@ -25,43 +25,41 @@ _ALPHA = 1 - 0.95  # of intervals and tests
 
 def plot_classifiers(drawn: Simulated) -> Figure:
     """Two abstaining classifiers: decision boundaries, right and wrong answers, abstentions."""
-    figure, axes = panels(2, 3.4, sharey=True)
+    figure, axes = panels(2, 3.2, sharey=True)
     x = drawn.X[:_POINTS]
     grid = np.linspace(0, 1, 200)
     boundaries = (1 - grid, np.sqrt(np.clip(0.8 - grid**2, 0, None)))
+    words = {}
     for k, ax in enumerate(axes):
         hidden = drawn.abstained[k][:_POINTS]
         right = drawn.scores[k][:_POINTS] == 1
-        for mask, marker, colour, size, label in (
-            (hidden, "x", "0.6", 12, "abstains"),
-            (~hidden & right, "o", COLOURS[0], 11, "right"),
-            (~hidden & ~right, "^", COLOURS[1], 16, "wrong"),
+        for mask, marker, colour, size, word in (
+            (~hidden & right, "o", COLOURS[0], 11, "● right"),
+            (~hidden & ~right, "^", COLOURS[1], 16, "▲ wrong"),
+            (hidden, "x", "0.6", 12, "× abstains"),
         ):
-            ax.scatter(x[mask, 0], x[mask, 1], marker=marker, s=size, c=colour, lw=0.8, label=label)
+            ax.scatter(x[mask, 0], x[mask, 1], marker=marker, s=size, c=colour, lw=0.8)
+            words[word] = "0.4" if word[0] == "×" else colour
         seen = (boundaries[k] >= 0) & (boundaries[k] <= 1) & ((k == 0) | (grid**2 <= 0.8))
         ax.plot(grid[seen], boundaries[k][seen], color="black", lw=2, marker="")
-        ax.set_ylabel(f"{_NAMES[k]}:  $x_1$")
+        ax.set_title(_NAMES[k], loc="right")
+        ax.set(ylabel="second feature", xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.grid(visible=False, axis="both")
-        ax.set_aspect("equal")
-    axes[-1].set_xlabel("$x_0$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    axes[-1].set_xlabel("first feature")
+    words_above(axes[0], words)
+    head_rows(figure, classifiers_headline(drawn))
     return figure
 
 
-def plot_propensities(diagnostics: Sequence[Diagnostics]) -> Figure:
-    """Histograms of the propensity to abstain, among answered and abstained points."""
-    figure, axes = panels(len(diagnostics), 2.1)
-    for k, (ax, one) in enumerate(zip(axes, diagnostics, strict=True)):
-        for counts, colour, label in (
-            (one.propensity_answered, COLOURS[0], "answered"),
-            (one.propensity_abstained, COLOURS[1], "abstained"),
-        ):
-            ax.stairs(counts, one.propensity_edges, color=colour, fill=True, alpha=0.25)
-            ax.stairs(counts, one.propensity_edges, color=colour, lw=1.8, label=label)
-        ax.set_ylabel(f"{_NAMES[k]}: points")
-    axes[-1].set_xlabel(r"estimated propensity to abstain $\hat\pi(x)$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return figure
+def classifiers_headline(drawn: Simulated) -> str:
+    """How often each classifier errs where it answers and where it withholds, in words."""
+    likely, said = drawn.X.sum(axis=1) >= 1, []
+    for predicted, withheld in zip(drawn.probabilities, drawn.propensities, strict=True):
+        errs = np.where((predicted > 0.5) == likely, FLIP, 1 - FLIP)
+        rates = [np.average(errs, weights=w) for w in (1 - withheld, withheld)]
+        said.append(" and ".join(f"{rate:.0%}" for rate in rates))
+    a, b = said
+    return f"Wrong in what is answered and withheld:\nA in {a}, B in {b}"
 
 
 @draws("counterfactual", "miscoverage")
@@ -189,51 +187,51 @@ def power_headline(power: pd.DataFrame, misses: pd.DataFrame) -> str:
     )
 
 
-def plot_positivity(results: pd.DataFrame) -> Figure:
-    """Miscoverage and width of each estimator's intervals by positivity level."""
-    figure, axes = panels(2, 2.4)
-    for k, (estimator, label) in enumerate(ESTIMATOR_TITLES.items()):
-        rows = results[results["estimator"] == estimator].sort_values("epsilon")
-        for ax, column in zip(axes, ("miscoverage", "width"), strict=True):
-            ax.plot(rows["epsilon"], rows[column], color=COLOURS[k], marker=MARKERS[k], label=label)
-    axes[0].axhline(_ALPHA, color="black", ls="--", lw=1)
-    axes[0].set_ylabel("miscoverage")
-    axes[1].set_ylabel("mean width")
-    axes[1].set_ylim(bottom=0)
-    axes[1].set_xlabel(r"positivity level $\epsilon$")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-    return figure
-
-
 def plot_overlap(levels: Mapping[float, tuple[Estimate, Estimate]], truth: float) -> Figure:
     """Propensities of A at three levels of positivity, and both estimators' intervals at all."""
-    options = {"height_ratios": (1, 1, 1, 2)}
-    figure, (*above, below) = new_figure(4, 1, 1.7, gridspec_kw=options)
+    options = {"height_ratios": (1, 1.4)}
+    figure, axes = new_figure(2, 3, 2.1, sharey="row", gridspec_kw=options)
     shown = [min(levels, key=lambda level: abs(level - near)) for near in (0.02, 0.1, 0.3)]
-    for ax, level in zip(above, shown, strict=True):
+    for ax, level in zip(axes[0], shown, strict=True):
         one = levels[level][0].diagnostics[0]
         sides = (one.propensity_answered, one.propensity_abstained)
-        for k, label in enumerate(("answered", "abstained")):
-            ax.stairs(sides[k], one.propensity_edges, color=COLOURS[k], fill=True, alpha=0.25)
-            ax.stairs(sides[k], one.propensity_edges, color=COLOURS[k], lw=1.8, label=label)
-        ax.set_title(rf"$\epsilon$ = {level:g}", loc="left")
-        ax.set_ylabel("points")
-        ax.sharex(above[-1])
-    above[-1].set_xlabel("A's estimated propensity to abstain")
-    above[0].legend(loc="upper center", fontsize=9)
-    places = np.arange(len(levels))
-    for k, label in enumerate(("doubly robust", "IPW")):
-        value, low, high = np.transpose([(e[k].value, *e[k].interval) for e in levels.values()])
-        below.errorbar(
-            places + 0.3 * k - 0.15, value, [value - low, high - value], color=COLOURS[k],
-            marker=MARKERS[k], markersize=4, ls="", lw=1.4, label=label,
-        )  # fmt: skip
-    below.axhline(truth, color="black", ls="--", lw=1.2, label="truth")
+        for colour, counts in zip(COLOURS, sides, strict=False):
+            ax.stairs(counts, one.propensity_edges, color=colour, fill=True, alpha=0.25)
+            ax.stairs(counts, one.propensity_edges, color=colour, lw=1.4)
+        ax.set_title(rf"$\epsilon$ = {level:g}", fontsize=9)
+        ax.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
+    axes[0, 0].set_ylabel("points")
+    axes[0, 1].set_xlabel("A's estimated propensity to abstain", fontsize=10)
+    for k, word in enumerate(("answered", "abstained")):
+        inside = {"transform": axes[0, 0].transAxes, "ha": "right", "va": "top", "fontsize": 9}
+        axes[0, 0].text(0.97, 0.98 - 0.2 * k, word, color=COLOURS[k], **inside)
+    below, *spare = axes[1]
+    below.set_subplotspec(below.get_gridspec()[1, :])
+    for ax in spare:
+        ax.remove()
+    places, looks = np.arange(len(levels)), (("o", COLOURS[0]), ("s", COLOURS[1]))
+    for k, (marker, colour) in enumerate(looks):
+        for place, found in zip(places + 0.3 * k - 0.15, levels.values(), strict=True):
+            below.plot([place] * 2, found[k].interval, color=colour, lw=1.4, marker="")
+            below.plot(place, found[k].value, marker, color=colour, markersize=4)
+    below.axhline(truth, color="black", lw=1.2)
     below.set_xticks(places, [f"{level:g}" for level in levels])
     below.set_xlabel(r"least probability of an answer, $\epsilon$")
-    below.set_ylabel("score of A minus B's")
-    below.legend(fontsize=9)
+    below.set_ylabel("score of A\nminus B's")
+    words = {"● doubly robust": COLOURS[0], "■ weighting": COLOURS[1], "— truth": "black"}
+    words_above(below, words)
+    head_rows(figure, overlap_headline(levels))
     return figure
+
+
+def overlap_headline(levels: Mapping[float, tuple[Estimate, Estimate]]) -> str:
+    """How wide doubly robust intervals are with the most and the least overlap, in words."""
+    most, least = max(levels), min(levels)
+    narrow, wide = (np.ptp(levels[level][0].interval) for level in (most, least))
+    return (
+        f"With answers in at least {most:.0%} of the cases everywhere,\n"
+        f"the interval is {narrow:.2f} wide; with {least:.0%}, {wide:.2f}"
+    )
 
 
 @draws("counterfactual_limits", "misses")
@@ -322,23 +320,40 @@ def misses_headline(leaked: str, after: _Counted, fitted: _Counted, known: _Coun
     )
 
 
-def plot_leak(results: pd.DataFrame) -> Figure:
-    """Bias and misses of intervals by the fraction of the evaluation data that leaked."""
-    figure, axes = panels(2, 2.1)
-    leaked, bias, half = (results[name] for name in ("leaked", "bias", "width"))
-    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "mean 95% interval"}
-    axes[0].fill_between(leaked, bias - half / 2, bias + half / 2, **band)
-    axes[0].plot(leaked, bias, color=COLOURS[0], marker=MARKERS[0], label="mean estimate")
-    axes[0].axhline(0, color="black", lw=1.2)
-    axes[0].set_ylabel("estimate less truth")
-    limits = _limits((results["missed"] * results["repetitions"]).round(), results["repetitions"])
-    axes[1].fill_between(leaked, *limits, color=COLOURS[1], alpha=0.15, lw=0)
-    axes[1].plot(leaked, results["missed"], color=COLOURS[1], marker=MARKERS[1], label="misses")
-    axes[1].axhline(_ALPHA, color="black", ls="--", lw=1)
-    axes[1].set_ylabel("fraction that misses")
-    axes[1].set_xlabel("fraction of the evaluation data that leaked")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return figure
+@draws("counterfactual_limits", "rules")
+def draw_rules(run: Run) -> Drawn:
+    """Draw the interval, the bounds and the truth where classifiers abstain below a threshold."""
+    table = run.tables["rules"]
+    figure, ax = new_figure(height=1.2 + 0.24 * len(table))
+    for y, row in enumerate(table.to_dict("records")):
+        _interval(ax, -y - 0.17, np.nan, (row["bound low"], row["bound high"]), COLOURS[2], "")
+        _interval(ax, -y + 0.17, np.nan, (row["low"], row["high"]), COLOURS[1], "")
+        ax.plot(2 * [row["truth"]], [-y - 0.34, -y + 0.34], color="black", lw=1.8, marker="")
+    names = table["data"].str.replace("_", " ") + table["abstained"].map(", {:.0%}".format)
+    ax.set_yticks(-np.arange(len(table)), names, fontsize=9)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False)
+    ax.set_xlim(right=1.01)
+    ax.set_xlabel("accuracy, had it always answered")
+    words_above(ax, {"doubly robust": COLOURS[1], "bounds": COLOURS[2], "| truth": "black"})
+    head_rows(figure, rules_headline(table))
+    return Drawn(
+        figure,
+        "For each data set and threshold a short doubly robust interval, a long one for the "
+        "bounds, and the truth: always within the bounds, on digits beside the short ones.",
+        "Abstention below a threshold of the confidence: 95% intervals by the doubly robust "
+        "estimate and for the bounds, and the truth. Beside each data set: what is withheld.",
+    )
+
+
+def rules_headline(table: pd.DataFrame) -> str:
+    """In how many runs interval and bounds miss the truth, in words."""
+    missed, beyond = (
+        int((~table["truth"].between(table[low], table[high])).sum())
+        for low, high in (("low", "high"), ("bound low", "bound high"))
+    )
+    said = f"The doubly robust interval misses in {missed} of {len(table)} runs,\n"
+    return said + f"the bounds in {beyond or 'none'}"
 
 
 @draws("counterfactual_limits", "scenarios")
@@ -346,31 +361,38 @@ def draw_scenarios(run: Run) -> Drawn:
     """Draw intervals of real-data scenarios, by the strongest learner that was run."""
     table = run.tables["scenarios"]
     rows = table[table["learner"] == table["learner"].iloc[-1]]
+    kinds = rows["scenario"].str.split(", ").str
+    pair = kinds[1].eq("pair").map({True: " pair", False: ""})
+    names = {name: "digits" if name == "digits" else data_title(name) for name in rows["data"]}
+    named = rows["data"].map(names) + pair + ", " + kinds[0].map(_SCENARIOS)
     return Drawn(
-        plot_scenarios(rows),
+        plot_scenarios(rows.assign(group=named), shift=-90),
         "For each scenario a 95% interval, the true difference and that of the selective scores.",
-        "One draw of each scenario: 95% interval, truth and difference of selective scores.",
+        "One draw of each scenario, from I (two thresholds) to IV (few labels): 95% interval, "
+        "truth and difference of selective scores. A pair is of two classes alone.",
     )
 
 
-def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores") -> Figure:
+_SCENARIOS = {"I": "two thresholds", "II": "two rules", "III": "two models", "IV": "few labels"}
+
+
+def plot_scenarios(table: pd.DataFrame, score: str = "Brier scores", shift: float = 0.0) -> Figure:
     """Intervals of real-data scenarios with the true difference and that of selective scores."""
     figure, ax = new_figure(height=1.3 + 0.32 * len(table))
     for y, (_, row) in enumerate(table[::-1].iterrows()):
-        interval = {"color": COLOURS[0], "lw": 5, "alpha": 0.5, "marker": ""}
+        interval = {"color": COLOURS[0], "lw": 1.6, "marker": "|", "ms": 7}
         ax.plot([row["low"], row["high"]], [y, y], **interval)
-        ax.plot(row["true difference"], y, "k|", ms=16, mew=2.4)
-        selective = {"color": COLOURS[1], "ms": 7, "mew": 2}
+        ax.plot(row["true difference"], y, "k|", ms=14, mew=2)
+        selective = {"color": COLOURS[1], "ms": 6, "mew": 1.6}
         ax.plot(row["selective difference"], y, "x", **selective)
-    names = [
-        row.get("group") or f"{row['data']}: {row['scenario']}" for _, row in table[::-1].iterrows()
-    ]
-    ax.set_yticks(range(len(table)), names)
+    names = list(table["group"][::-1])
+    ax.set_yticks(range(len(table)), names, fontsize=8 if shift else 10)
     ax.axvline(0, color="0.6", lw=1)
     ax.grid(visible=False)
     ax.locator_params(axis="x", nbins=5)  # a last label at the edge would reach beyond the figure
-    ax.set_xlabel(f"difference A - B of {score}")
-    words_above(ax, {"━ 95% interval": COLOURS[0], "| truth": "black", "× seen scores": COLOURS[1]})
+    ax.set_xlabel(f"A minus B, {score}")
+    words = {"|—| 95% interval": COLOURS[0], "| truth": "black", "× seen scores": COLOURS[1]}
+    words_above(ax, words, shift)
     head_rows(figure, scenarios_headline(table))
     return figure
 
@@ -386,69 +408,24 @@ def plot_sequence(
 ) -> Figure:
     """A confidence sequence and the pointwise intervals, as points arrive."""
     figure, ax = new_figure(height=3.0)
-    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0, "label": "valid at all times"}
+    band = {"color": COLOURS[0], "alpha": 0.2, "lw": 0}
     ax.fill_between(sequence.n, sequence.lower, sequence.upper, **band)
-    ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", label="estimate")
-    for label, end in zip(("valid at one time", None), fixed, strict=True):
-        ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="", label=label)
-    ax.axhline(truth, color="black", lw=1.2, label="truth")
-    ax.axhline(0, color="0.6", lw=1)
-    _as_points_arrive(ax, sequence.n)
-    ax.set_ylabel("difference A - B")
-    figure.legend(loc="outside upper center", ncols=2)
-    return figure
-
-
-def plot_stream(watched: pd.DataFrame) -> Figure:
-    """Two services as points arrive: the exact sequence, one-time intervals, truth and answers."""
-    times = np.unique(np.geomspace(1, len(watched), _POINTS).astype(int)) - 1
-    rows = watched.iloc[times]
-    fixed = rows["fixed time"], 2 * rows["centre"] - rows["fixed time"]
-    figure, ax = new_figure(height=3.0)
-    ends = rows[["lower", "upper"]].clip(-1, 1)
-    ax.fill_between(rows["n"], ends["lower"], ends["upper"], color=COLOURS[0], alpha=0.2, lw=0)
+    ax.plot(sequence.n, sequence.centre, color=COLOURS[0], marker="", lw=1.4)
     for end in fixed:
-        ax.plot(rows["n"], end, "--", color=COLOURS[1], lw=1, marker="")
-    word = {"textcoords": "offset points", "fontsize": 9}
-    for column, colour, name, up in (
-        ("answered", COLOURS[2], "by what they answered", -14),
-        ("truth", "black", "had both always answered", 22),
-    ):
-        ax.plot(rows["n"], rows[column], color=colour, lw=1.4, marker="")
-        last = rows["n"].iloc[-1], rows[column].iloc[-1]
-        ax.annotate(name, last, (-2, up), color=colour, ha="right", **word)
+        ax.plot(sequence.n, end, "--", color=COLOURS[1], lw=1.3, marker="")
+    ax.axhline(truth, color="black", lw=1.2)
     ax.axhline(0, color="0.6", lw=1)
-    for n in _apart(watched)["n"][:1]:
-        ax.axvline(n, 0.35, 0.65, color="0.2", lw=1.4, ls=":")
-    _as_points_arrive(ax, rows["n"])
-    reach = 1.2 * np.abs([*fixed, rows["truth"], rows["answered"]]).max()
-    ax.set_ylim(-reach, reach)
+    as_points_arrive(ax, sequence.n)
     ax.set_ylabel("score of A minus B's")
-    words = {"valid at every time": COLOURS[0], "- - at one time only": COLOURS[1]}
-    head(ax, when_to_stop(watched), words)
+    wider = (sequence.upper[-1] - sequence.lower[-1]) / (fixed[1][-1] - fixed[0][-1])
+    said = f"After {sequence.n[-1]:,} points, what is valid at all times\n"
+    words = {"valid at all times": COLOURS[0], "- - at one time": COLOURS[1], "— truth": "black"}
+    head(ax, f"{said}is {wider:.1f} times as wide as what is valid at one", words)
     return figure
 
 
-def when_to_stop(watched: pd.DataFrame) -> str:
-    """When a band first excludes zero, for whom, and what the answers' scores say, in words."""
-    apart = _apart(watched)
-    if not len(apart):
-        return "It is not safe to stop: the band never excludes zero"
-    first, ahead = apart.iloc[0], "A" if apart["lower"].iloc[0] > 0 else "B"
-    lead = watched["answered"].iloc[-1] * (1 if ahead == "A" else -1)
-    answers = "better" if lead > 0 else "worse" if lead < 0 else "no better"
-    but = "and" if lead > 0 else "but"
-    return (
-        f"{ahead} is better: safe to say after {first['n']:,.0f} points,\n"
-        f"{but} what it answered scores {answers}"
-    )
-
-
-def _apart(watched: pd.DataFrame) -> pd.DataFrame:
-    return watched[(watched["lower"] > 0) | (watched["upper"] < 0)]
-
-
-def _as_points_arrive(ax: Axes, n: pd.Series | np.ndarray) -> None:
+def as_points_arrive(ax: Axes, n: pd.Series | np.ndarray) -> None:
+    """Count points on a logarithmic axis."""
     ax.set_xscale("log")
     ticks = [t for t in (10, 30, 100, 300, 1000, 3000, 10_000, 100_000) if min(n) <= t <= max(n)]
     ax.set_xticks(ticks, [f"{t:,}" for t in ticks])

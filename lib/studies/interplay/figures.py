@@ -1,6 +1,5 @@
 """Figures of the two chapters on P1."""
 
-import functools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,7 @@ from lib.studies.default_problem import title
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, percent
 from lib.studies.interplay import by_seed
-from lib.studies.interplay.experiments import Experiments, Imbalance, selective_net_curve
-from lib.studies.interplay.outlier import OutlierStudy
-from lib.studies.interplay.tables import acceptance_position, mean_curve, recorded_order
+from lib.studies.interplay.tables import recorded_order
 
 _LINES = ("-", "--", "-.", ":")
 _METHODS = {
@@ -41,68 +38,13 @@ _IN_WORDS = {
     "MCDO": "dropout",
     "DE": "ensemble",
     "SCTD": "training dynamics",
+    "SN": "SelectiveNet",
 }
 
 
 def epsilon_word(epsilon: float) -> str:
     """The budget as figures write it."""
     return r"$\epsilon = \infty$" if math.isinf(epsilon) else rf"$\epsilon = {epsilon:g}$"
-
-
-def plot_boundaries(study: OutlierStudy) -> Figure:
-    """Draw the training points of the first seed and every model's boundary (P1, Figure 1)."""
-    figure, ax = new_figure()
-    ax.scatter(*_some(study.points[:-1], 300).T, s=6, color="0.75", label="majority")
-    ax.scatter(*study.points[-1], s=60, color=COLOURS[1], marker="X", zorder=3, label="outlier")
-    low, high = -5.0, 5.0
-    y = np.array([low, high])
-    for i, (epsilon, (w1, w2, b)) in enumerate(zip(study.epsilons, study.weights, strict=True)):
-        if abs(w1) < 1e-9:
-            continue
-        ax.plot(
-            -(w2 * y + b) / w1,
-            y,
-            _LINES[i % 4],
-            color=COLOURS[(0, 2, 3, 6)[i % 4]],
-            marker="",
-            label=epsilon_word(epsilon),
-        )
-    ax.set_xlim(-5, 15)
-    ax.set_ylim(low, high)
-    ax.set_xlabel("$x_1$")
-    ax.set_ylabel("$x_2$")
-    _legend_below(ax, 0.25, 2)
-    return figure
-
-
-def plot_wrong_confidence(study: OutlierStudy) -> Figure:
-    """Draw the distribution over seeds of the confidence in the wrong class, by budget."""
-    figure, ax = new_figure()
-    jitter = np.linspace(-0.28, 0.28, study.wrong_confidence.shape[1])
-    for i, values in enumerate(study.wrong_confidence):
-        x, y = _thinned(i + jitter, np.sort(values), 100)
-        for side, marker, colour in ((y < 0.5, "o", COLOURS[0]), (y >= 0.5, "s", COLOURS[1])):
-            ax.plot(x[side], y[side], marker, color=colour, markersize=2.5)
-        ax.plot([i - 0.33, i + 0.33], 2 * [values.mean()], color="0.4", linewidth=1, marker="")
-    ax.axhline(0.5, color="0.5", linestyle=":", marker="")
-    words = {"right": COLOURS[0], "wrong": COLOURS[1], "— mean": "0.4"}
-    head(ax, outlier_headline(study), words)
-    budgets = ["no privacy" if math.isinf(e) else epsilon_word(e) for e in study.epsilons]
-    ax.set_xticks(range(len(budgets)), budgets)
-    ax.set_ylabel("confidence in wrong class")
-    ax.set_ylim(-0.03, 1.03)
-    return figure
-
-
-def outlier_headline(study: OutlierStudy) -> str:
-    """How many models are wrong about the outlier, with privacy and without, in words."""
-    wrong, private = (study.wrong_confidence >= 0.5).mean(1), np.isfinite(study.epsilons)
-    said = []
-    for which, kind in ((private, "with privacy"), (~private, "without")):
-        if which.any():
-            ends = dict.fromkeys(map(percent, (wrong[which].min(), wrong[which].max())))
-            said.append(f"{' to '.join(ends)} {kind}")
-    return "Models wrong about the outlier:\n" + ", ".join(said)
 
 
 def of_each_data(run: Run) -> dict[str, Run]:
@@ -155,7 +97,7 @@ def draw_left(run: Run) -> Drawn:
         ax.set_ylabel("answers left")
     axes[0].set_ylim(0, 1.03)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
-    axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
+    axes[-1].set_xlabel(_BUDGET)
     words = _method_words(tables) | {"P1's ResNet-18": "0.5"}
     head(axes[0], left_headline(tables[0], next(iter(runs))), words, lines=2)
     return Drawn(
@@ -178,6 +120,25 @@ def _look(method: str) -> dict[str, str]:
     return {"color": _METHODS[method][0], "marker": MARKERS[list(_METHODS).index(method)]}
 
 
+def looks_of(methods: Iterable[str]) -> dict[str, tuple[str, dict[str, str]]]:
+    """What figures of P1's pages call each of its methods, and its color and marker."""
+    return {method: (_IN_WORDS.get(method, method), _look(method)) for method in methods}
+
+
+def steps_headline(paper: npt.NDArray, ours: npt.NDArray, axis: str) -> str:
+    """At how many steps to a smaller budget a number falls, or rises, as P1's do mostly, in words.
+
+    `axis` names the number, in its first word; but a score is a score.
+    """
+    sign = 1 if (paper > 0).mean() > 0.5 else -1
+    printed, found = (int((sign * each > 0).sum()) for each in (paper, ours))
+    name = "score" if axis.endswith("score") else axis.split()[0]
+    return (
+        f"With a smaller budget the {name} {'rises' if sign > 0 else 'falls'} at\n"
+        f"{printed} of {len(paper)} steps printed, {found} of {len(ours)} of ours"
+    )
+
+
 def _method_words(tables: Iterable[pd.DataFrame]) -> dict[str, str]:
     """The methods of all tables, to their colors."""
     methods = set().union(*(table["method"] for table in tables))
@@ -185,37 +146,102 @@ def _method_words(tables: Iterable[pd.DataFrame]) -> dict[str, str]:
     return {word: _METHODS[method][0] for word, method in named.items()}
 
 
+def _main_rows(run: Run) -> pd.DataFrame:
+    """The summary's rows of the main model."""
+    table = run.tables["summary"]
+    return table[table["model"] == run.parameters["models"][0]]
+
+
 def _coverages(run: Run) -> pd.DataFrame:
-    """The summary's rows of the main model that have a coverage for non-private accuracy."""
-    table, model = run.tables["summary"], run.parameters["models"][0]
-    return table[table["model"] == model].dropna(subset=["coverage"])
+    """The rows of the main model that have a coverage for non-private accuracy."""
+    return _main_rows(run).dropna(subset=["coverage"])
 
 
-def plot_panel(trained: Experiments) -> Figure:
-    """Draw selective accuracy against coverage for P1's methods, one plot per budget (Figure 2)."""
-    epsilons, coverages = trained.settings.epsilons, trained.settings.coverages
-    figure, axes = panels(len(epsilons), 2.6)
-    curve = functools.partial(selective_net_curve, coverages=coverages)
-    for ax, epsilon in zip(axes, epsilons, strict=True):
-        lowest = 1.0
-        for method, (colour, line) in _METHODS.items():
-            if method == "SN" and epsilon in trained.selective:
-                accuracy = trained.selective[epsilon].by_seed(curve).mean(axis=0)
-                ax.plot(coverages, accuracy, "D", color=colour, label="SN")
-            elif (method, epsilon) in trained.predictions:
-                coverage, accuracy = mean_curve(trained, method, epsilon)
-                accuracy = accuracy[coverage >= 0.02]  # the first few points are noise
-                shown = _thinned(coverage[coverage >= 0.02], accuracy)
-                ax.plot(*shown, line, color=colour, marker="", label=method)
-            else:
-                continue
-            lowest = min(lowest, accuracy.min())
-        ax.set_title(epsilon_word(epsilon))
-        ax.set_ylabel("selective accuracy")
-        ax.set_ylim(max(0, lowest - 0.02), 1.005)
-    ax.set_xlabel("coverage")
-    _legend_below(ax, 0.28)
-    return figure
+def ensemble_headline(table: pd.DataFrame, name: str) -> str:
+    """How many points of accuracy an ensemble loses to the smallest budget, and one model."""
+    strictest = table["epsilon"].min()
+    at = table.pivot(index="method", columns="epsilon", values="accuracy")
+    lost = 100 * (at[math.inf] - at[strictest])
+    said, one = f"On {name} {epsilon_word(strictest)} costs", f"{lost['SR']:.0f}"
+    if "DE" in lost:
+        return f"{said} an ensemble\n{lost['DE']:.0f} points of accuracy, one model {one}"
+    return f"{said} one model\n{one} points of accuracy"
+
+
+@draws("interplay", "accuracy")
+def draw_accuracy(run: Run) -> Drawn:
+    """Draw accuracy at full coverage by budget, a line a way of training, a plot per data set."""
+    runs = of_each_data(run)
+    tables = [_main_rows(each).query("method != 'SCTD'") for each in runs.values()]
+    budgets = [math.inf, *sorted(run.parameters["epsilons"], reverse=True)]
+    figure, axes = panels(len(runs), 1.9)
+    for ax, name, table in zip(axes, runs, tables, strict=True):
+        for method, rows in table.groupby("method", sort=False):
+            values = rows.set_index("epsilon")["accuracy"].loc[budgets].to_numpy()
+            ax.plot(values, lw=1.2, ms=4, ls="-", **_look(method))
+            if method == "DE":
+                _end_number(ax, len(budgets) - 1, values[-1], _METHODS[method][0])
+        ax.annotate(name, (0.97, 0.88), xycoords="axes fraction", ha="right")
+        _budget_axis(ax, budgets)
+        ax.yaxis.set_major_formatter(PercentFormatter(1, 0))
+        ax.set_ylabel("accuracy")
+    axes[-1].set_xlabel(_BUDGET)
+    words = _method_words(tables)
+    words = {"one model": words.pop(_IN_WORDS["SR"])} | words
+    head(axes[0], ensemble_headline(tables[0], next(iter(runs))), words, lines=2)
+    return Drawn(
+        figure,
+        "One plot per data set: accuracy at full coverage, falling from no privacy to the smallest "
+        "budget, a line a way of training.",
+        "Accuracy where all points are answered, means over training runs; of SelectiveNet the "
+        "model that is made for all. Numbers are the ensemble's. The axes differ.",
+    )
+
+
+def reversal_headline(table: pd.DataFrame) -> str:
+    """With how much of a class privacy turns its order around, and how far, in words."""
+    private = table[np.isfinite(table["epsilon"])]
+    least = private.groupby("p0")["right first"].min().sort_index(ascending=False)
+    turned = least[least < 0.5]
+    if turned.empty:
+        return f"Right points stay before wrong ones:\nin {percent(least.min())} of pairs at least"
+    p0, share = turned.index[0], turned.iloc[0]
+    return (
+        f"With {percent(p0)} of a class left, privacy reverses\n"
+        f"its order: right comes first in {percent(share)} of pairs"
+    )
+
+
+@draws("interplay", "rare")
+def draw_rare(run: Run) -> Drawn:
+    """Draw the rare class by budget, a line a part that is left of it: accuracy, and order."""
+    table = run.tables["imbalance"]
+    budgets = sorted(table["epsilon"].unique(), reverse=True)
+    said = {"rare accuracy": "accuracy in class", "right first": "right comes first"}
+    figure, axes = panels(len(said), 2.0, sharey=True)
+    parts = list(table.groupby("p0", sort=False))
+    for ax, (column, word) in zip(axes, said.items(), strict=True):
+        for i, (_, rows) in enumerate(parts):
+            values = rows.set_index("epsilon")[column].loc[budgets]
+            ax.plot(values.to_numpy(), MARKERS[i], ls="-", lw=1.2, ms=4, color=COLOURS[i])
+        ax.set_ylabel(word)
+        _budget_axis(ax, budgets)
+    axes[1].axhline(0.5, color="0.5", linestyle=":", marker="")
+    axes[1].annotate("at random", (len(budgets) - 0.3, 0.5), (0, -3), ha="right", va="top",
+                     fontsize=9, color="0.4", textcoords="offset points")  # fmt: skip
+    axes[0].set_ylim(-0.03, 1.03)
+    axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
+    axes[-1].set_xlabel(_BUDGET)
+    words = {percent(p0): COLOURS[i] for i, (p0, _) in enumerate(parts)}
+    head(axes[0], reversal_headline(table), {"left of the class:": "0.4"} | words)
+    return Drawn(
+        figure,
+        "Two plots over the budget, a line a part of class 0 that is left: how many of the class "
+        "are right, and how often a right one of them is accepted before a wrong one.",
+        "Class 0 when only a part of its training examples is left (P1's appendix B.2): accuracy "
+        "in the class, and in how many pairs of a right and a wrong point of it the right one is "
+        "accepted first. Where all are wrong there are no pairs.",
+    )
 
 
 def order_headline(tables: Iterable[pd.DataFrame]) -> str:
@@ -260,7 +286,7 @@ def draw_order(run: Run) -> Drawn:
         )
     axes[0].set_ylim(0, 1.03)
     axes[0].yaxis.set_major_formatter(PercentFormatter(1, 0))
-    axes[-1].set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
+    axes[-1].set_xlabel(_BUDGET)
     head(axes[0], order_headline(tables), _method_words(tables), lines=2)
     seeds = {name: each.parameters["n_seeds"] for name, each in runs.items()}
     of_each = ", ".join(f"{n} on {name}" for name, n in seeds.items())
@@ -305,84 +331,44 @@ def _budget_word(epsilon: float) -> str:
     return r"$\infty$" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
-def plot_to_bound(trained: Experiments) -> Figure:
-    """Draw SCTD's curves with their bounds, and shade the area between (P1, Figure 3)."""
-    figure, ax = new_figure(height=3.2)
-    for i, epsilon in enumerate(trained.settings.epsilons):
-        coverage, accuracy = mean_curve(trained, "SCTD", epsilon)
-        found = trained.predictions["SCTD", epsilon].correct.mean(1)
-        bound = np.mean([accuracy_bound(a, coverage) for a in found], axis=0)
-        c, low = _thinned(coverage, accuracy)
-        _, high = _thinned(coverage, bound)
-        ax.plot(c, low, color=COLOURS[i], marker="", label=epsilon_word(epsilon))
-        ax.plot(c, high, color=COLOURS[i], marker="", linestyle="--", linewidth=1)
-        ax.fill_between(c, low, high, color=COLOURS[i], alpha=0.15)
-    ax.set_xlabel("coverage")
-    ax.set_ylabel("selective accuracy")
-    ax.legend(loc="lower left")
-    return figure
+_BUDGET = r"budget $\epsilon$ ($\infty$: no privacy)"
 
 
-def plot_imbalance(study: Imbalance) -> Figure:
-    """Draw accuracy against coverage for all points and for the rare class (Figures 4 and 5)."""
-    figure, axes = panels(len(study.keep), 2.4)
-    rare = study.labels == 0
-    for ax, p0 in zip(axes, study.keep, strict=True):
-        for i, epsilon in enumerate(study.epsilons):
-            for rows, line in ((np.full(len(rare), True), "--"), (rare, "-")):
-                accuracy = study.predictions[p0, epsilon].by_seed(
-                    lambda c, s, rows=rows: accuracy_coverage(c[rows], s[rows]).accuracy
-                )
-                coverage = np.arange(1, rows.sum() + 1) / rows.sum()
-                label = epsilon_word(epsilon) if line == "-" else None
-                curve = _thinned(coverage, accuracy.mean(axis=0))
-                ax.plot(*curve, line, color=COLOURS[i], marker="", label=label)
-        ax.set_title(f"$p_0 = {p0:g}$")
-        ax.set_ylabel("accuracy")
-        ax.set_ylim(-0.03, 1.03)
-    ax.set_xlabel("coverage (of all points, or of the class)")
-    _legend_below(ax, 0.35, 4)
-    return figure
-
-
-def plot_positions(study: Imbalance) -> Figure:
-    """Draw where up to sixty points of the rare class are accepted, right and wrong ones."""
-    epsilons = study.epsilons
-    figure, axes = panels(len(study.keep), 1.5)
-    rare = _some(np.flatnonzero(study.labels == 0), 60)
-    for ax, p0 in zip(axes, study.keep, strict=True):
-        for i, epsilon in enumerate(epsilons):
-            found = study.predictions[p0, epsilon]
-            position = acceptance_position(found.score[0])[rare]
-            correct = found.correct[0][rare]
-            for rows, colour, shift, word in (
-                (correct, COLOURS[0], 0.18, "right"),
-                (~correct, COLOURS[4], -0.18, "wrong"),
-            ):
-                label = word if i == 0 else None
-                heights = np.full(rows.sum(), -i + shift)
-                ax.plot(position[rows], heights, "|", color=colour, markersize=5, label=label)
-        ax.set_yticks([-i for i in range(len(epsilons))], [epsilon_word(e) for e in epsilons])
-        ax.set_ylim(-len(epsilons) + 0.5, 0.5)
-        ax.set_title(f"$p_0 = {p0:g}$")
-        ax.grid(visible=False)
-    ax.set_xlabel("coverage at which the point is accepted")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.5), ncols=2)
-    return figure
+def _budget_axis(ax: Axes, budgets: Sequence[float]) -> None:
+    """A step a budget, with room for a number at the end."""
+    ax.set_xlim(-0.25, len(budgets) - 0.25)
+    ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
 
 
 def plot_bound_reached(curves: Mapping[float, npt.NDArray]) -> Figure:
     """Draw perfect orders and the bound, which coincide (P1, Figure 6)."""
-    figure, ax = new_figure()
+    figure, ax = new_figure(height=2.6)
+    farthest = 0.0
     for i, (a, accuracy) in enumerate(curves.items()):
         coverage = np.arange(1, len(accuracy) + 1) / len(accuracy)
-        shared = {"color": COLOURS[i % 7], "marker": ""}
-        ax.plot(coverage, accuracy_bound(a, coverage), linewidth=4, alpha=0.3, **shared)
-        ax.plot(*_thinned(coverage, accuracy), "--", label=f"{a:g}", **shared)
+        bound, shared = accuracy_bound(a, coverage), {"color": COLOURS[i % 7], "marker": ""}
+        farthest = max(farthest, float(np.abs(bound - accuracy).max()))
+        ax.plot(*_thinned(coverage, bound), linewidth=5, alpha=0.3, **shared)
+        ax.plot(*_thinned(coverage, accuracy), "--", lw=1.2, **shared)
+        _beside(ax, (1, accuracy[-1]), f"{a:g}", COLOURS[i % 7])
     ax.set_xlabel("coverage")
     ax.set_ylabel("selective accuracy")
-    ax.legend(title="full accuracy", loc="lower left")
+    words = {"pale: the bound": "0.5", "dashed: a perfect order": "0.3"}
+    head(ax, reached_headline(farthest), words)
     return figure
+
+
+def reached_headline(farthest: float) -> str:
+    """Whether perfect orders reach the bound, from their largest distance to it, in words."""
+    if farthest < 1e-6:
+        return "A perfect order reaches the bound"
+    return f"A perfect order stays up to {farthest:.2g} below the bound"
+
+
+def _beside(ax: Axes, at: tuple[float, float], word: str, color: str, shift: float = 6) -> None:
+    """Write a word to the right of a point."""
+    beside = {"xytext": (shift, 0), "textcoords": "offset points", "va": "center", "fontsize": 9}
+    ax.annotate(word, at, color=color, annotation_clip=False, **beside)
 
 
 #: By how much the normal scores of right answers are higher, in the drawing of the moving bound.
@@ -395,29 +381,45 @@ def plot_moving_bound(accuracies: Sequence[float]) -> Figure:
     Wrong points have normal scores, right ones the same moved by one of `ORDERS`; only the
     proportion of right points changes.
     """
-    figure, axes = panels(len(accuracies), 2.0, sharey=True)
+    figure, axes = panels(len(accuracies), 1.9, sharey=True)
     n = 400
     coverage = np.arange(1, n + 1) / n
+    scored: dict[str, list[float]] = {}
     for ax, accuracy in zip(axes, accuracies, strict=True):
         right = round(accuracy * n)
         bound = accuracy_bound(accuracy, coverage)
-        ax.plot(coverage, bound, "--", color="black", marker="", label="bound", linewidth=1.2)
+        ax.plot(*_thinned(coverage, bound), "--", color="black", marker="", linewidth=1.2)
         for i, (word, shift) in enumerate(ORDERS.items()):
             scores = [special.ndtri((np.arange(m) + 0.5) / m) for m in (right, n - right)]
             points = np.arange(n) < right, np.concatenate([shift + scores[0], scores[1]])
             curve = accuracy_coverage(*points)
-            label = f"{word}: {normalized_score(*points):.3f}"
-            ax.plot(*_thinned(curve.coverage, curve.accuracy), _LINES[2 * i], color=COLOURS[i],
-                    marker="", label=label)  # fmt: skip
+            shown = _thinned(curve.coverage, curve.accuracy)
+            ax.plot(*shown, _LINES[2 * i], color=COLOURS[i], marker="", lw=1.4)
             ax.fill_between(coverage, curve.accuracy, bound, color=COLOURS[i], alpha=0.15, lw=0)
-        label = f"random: {random_order_score(accuracy):.3f}"
-        ax.axhline(accuracy, color="0.4", linestyle=":", marker="", label=label)
+            scored.setdefault(f"{word} order", []).append(normalized_score(*points))
+        ax.axhline(accuracy, color="0.4", linestyle=":", marker="")
+        scored.setdefault("random order", []).append(float(random_order_score(accuracy)))
+        for i, (each, color) in enumerate(zip(scored.values(), _MOVING, strict=True)):
+            place = {"xy": (0.04 + 0.22 * i, 0.05), "xycoords": "axes fraction", "fontsize": 9}
+            ax.annotate(f"{each[-1]:.3f}", **place, color=color)
+        said = {"xycoords": "axes fraction", "fontsize": 9, "ha": "right"}
+        ax.annotate(f"accuracy {accuracy:g}", (0.97, 0.18), **said)
         ax.set_ylabel("selective accuracy")
-        ax.set_title(f"accuracy {accuracy:g}", loc="left")
-        ax.legend(loc="lower left", ncols=2, fontsize=9)
-    axes[0].set_ylim(0.3, 1.03)
+    axes[0].set_ylim(0.2, 1.03)
     axes[-1].set_xlabel("coverage")
+    words = {"bound": "black"} | dict(zip(scored, _MOVING, strict=True))
+    head(axes[0], moving_headline(accuracies, scored["good order"]), words)
     return figure
+
+
+_MOVING = (COLOURS[0], COLOURS[1], "0.4")
+
+
+def moving_headline(accuracies: Sequence[float], scored: Sequence[float]) -> str:
+    """What one order scores at the least and the most accuracy, in words."""
+    ends = (f"{accuracies[i]:g}" for i in (0, -1))
+    said = f"One good order at an accuracy of {' and of '.join(ends)}:"
+    return f"{said}\na score of {scored[0]:.3f} and of {scored[-1]:.3f}"
 
 
 @draws("normalized_score", "early_stopping")
@@ -469,7 +471,7 @@ def draw_needed(run: Run) -> Drawn:
     ax.set_ylim(min(low, at_hand / 2), max(high, 2 * at_hand))
     ax.axhspan(at_hand, ax.get_ylim()[1], color="0.93", lw=0)
     ax.set_xticks(range(len(budgets)), map(_budget_word, budgets))
-    ax.set_xlabel(r"budget $\epsilon$ ($\infty$: no privacy)")
+    ax.set_xlabel(_BUDGET)
     ax.set_ylabel("evaluation points needed")
     words = _method_words([table]) | {"gray: more than at hand": "0.5"}
     head(ax, needed_headline(table, at_hand), words, lines=2)
@@ -483,15 +485,6 @@ def draw_needed(run: Run) -> Drawn:
 
 def _epsilon_ticks(ax: Axes, epsilons: Sequence[float]) -> None:
     ax.set_xticks(range(len(epsilons)), [epsilon_word(e) for e in epsilons])
-
-
-def _legend_below(ax: Axes, gap: float, columns: int = 3) -> None:
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -gap), ncols=columns, fontsize=9)
-
-
-def _some(rows: npt.NDArray, most: int) -> npt.NDArray:
-    """At most so many rows, evenly spaced."""
-    return rows[:: -(-len(rows) // most) or 1]
 
 
 def _thinned(x: npt.NDArray, y: npt.NDArray, most: int = 400) -> tuple[npt.NDArray, npt.NDArray]:

@@ -221,16 +221,6 @@ def coverage_with_ties(models: Mapping[str, Experiments]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "epsilon", "whole", "random", "largest group"])
 
 
-def mean_curve(
-    trained: Experiments, method: str, epsilon: float
-) -> tuple[npt.NDArray, npt.NDArray]:
-    """Coverage, and selective accuracy averaged over seeds."""
-    found = trained.predictions[method, epsilon]
-    n = found.correct.shape[1]
-    curves = found.by_seed(lambda c, s: accuracy_coverage(c, s).accuracy)
-    return np.arange(1, n + 1) / n, curves.mean(axis=0)
-
-
 def pivot(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Rows of :func:`summary` as P1 prints them: a row a method, "mean (± sd)" by budget."""
     digits = 4 if value == "score" else 3

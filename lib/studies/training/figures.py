@@ -1,15 +1,17 @@
 """Figures of the page "How the models are trained"."""
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from lib.plot import COLOURS, new_figure
+from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, percent
 
 
-def plot_spending(table: pd.DataFrame) -> Figure:
+@draws("training", "spending")
+def draw_spending(run: Run) -> Drawn:
     """Draw epsilon over the steps of a training, by both accountants."""
-    figure, ax = new_figure()
+    table = run.tables["spending"]
+    figure, ax = new_figure(height=2.6)
     steps, middle = table["steps"], len(table) // 2
     ax.fill_between(steps, table["pld"], table["rdp"], color=COLOURS[0], alpha=0.12, linewidth=0)
     lower = "rdp" if table["rdp"].iloc[middle] < table["pld"].iloc[middle] else "pld"
@@ -26,7 +28,12 @@ def plot_spending(table: pd.DataFrame) -> Figure:
     ax.set_xlabel("steps of training")
     ax.set_ylabel("epsilon spent, at most")
     ax.set_ylim(bottom=0)
-    return figure
+    return Drawn(
+        figure,
+        "Two lines rise with the steps of training: the bounds on epsilon by RDP and by PLD, and "
+        "a shaded band between them.",
+        "One training on the handwritten digits. The band is what RDP overstates.",
+    )
 
 
 def spending_headline(table: pd.DataFrame) -> str:

@@ -5,33 +5,54 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lib import selective
 from lib.plot import COLOURS, MARKERS, new_figure, panels
 from lib.studies.beyond.six_lenses.inside import STATEMENTS
 from lib.studies.beyond.six_lenses.lens_audits import HEADLINE
-from lib.studies.beyond.six_lenses.views import DROP, Abstention
+from lib.studies.beyond.six_lenses.views import DROP
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent, words_above
 
 
-def plot_abstention(found: Abstention) -> Figure:
-    """Selective accuracy against coverage of both models, and the best possible."""
-    figure, ax = new_figure()
-    words = dict(zip(found.curves, COLOURS, strict=False))
-    for name, curve in found.curves.items():
-        line = {"color": words[name], "marker": ""}
-        ax.plot(curve.coverage, curve.accuracy, **line)
-        bound = selective.accuracy_bound(curve.full_accuracy, curve.coverage)
-        ax.plot(curve.coverage, bound, linewidth=1, linestyle=":", **line)
-    ax.axhline(found.target, color="0.5", linewidth=1, linestyle="--")
-    least = min(curve.accuracy[len(curve.accuracy) // 5 :].min() for curve in found.curves.values())
-    ax.set(xlabel="coverage", ylabel="selective accuracy", ylim=(least - 0.01, 1.003))
-    said = abstention_headline(found.target, found.threshold, found.coverage[0])
-    head(ax, said, words | {". . . best order": "0.4", "- - target": "0.4"})
-    return figure
+@draws("six_lenses", "abstention")
+def draw_abstention(run: Run) -> Drawn:
+    """Draw accuracy and coverage of the private model, all answers and above its threshold."""
+    values = run.values
+    figure, ax = new_figure(height=3.0)
+    color, other = COLOURS[0], COLOURS[1]
+    cover = np.linspace(0.01, 1, 200)
+    best = selective.accuracy_bound(values["accuracy"], cover)
+    ax.plot(100 * cover, 100 * best, ":", color=color, lw=1.2, marker="")
+    ax.axhline(100 * values["target"], color="0.5", linewidth=1, linestyle="--")
+    names = ["accuracy", "accuracy_low", "accuracy_high", "coverage", "kept", "coverage_low"]
+    names += ["coverage_high", "kept_low", "kept_high", "plain_accuracy"]
+    of = {name: 100 * values[name] for name in names}
+    ax.vlines(100, of["accuracy_low"], of["accuracy_high"], color, lw=1.2)
+    ax.plot(100, of["accuracy"], MARKERS[0], color=color, zorder=3)
+    ax.plot(100, of["plain_accuracy"], MARKERS[1], color=other, zorder=3)
+    beside = {"textcoords": "offset points", "fontsize": 9, "ha": "right", "va": "center"}
+    ax.annotate("answers all", (100, of["accuracy"]), (4, -13), color=color, **beside)
+    if of["coverage"]:
+        ax.vlines(of["coverage"], of["kept_low"], of["kept_high"], color, lw=1.2)
+        ax.hlines(of["kept"], of["coverage_low"], of["coverage_high"], color, lw=1.2)
+        ax.plot(of["coverage"], of["kept"], MARKERS[0], color=color, zorder=3)
+        place = of["coverage"], of["kept"]
+        ax.annotate("above its threshold", place, (-8, -9), color=color, **beside)
+    ax.set(xlabel="answered (%)", ylabel="right, of the answers (%)", xlim=(0, 104))
+    ax.set_ylim(min(of["accuracy_low"], of["plain_accuracy"]) - 5, 101)
+    threshold = values["threshold"] if of["coverage"] else np.inf
+    said = abstention_headline(values["target"], threshold, values["coverage"])
+    words = {"private": color, ". . . its best order": color, "competitor": other}
+    head(ax, said, words | {"- - target": "0.4"})
+    return Drawn(
+        figure,
+        "The private model answers all, or only above its threshold; beside it the competitor. "
+        f"{said}.",
+        "Accuracy of the answers and how many there are, with 95% intervals. Dotted: what the best "
+        "order of the private model's answers would reach. Dashed: the target.",
+    )
 
 
 def abstention_headline(target: float, threshold: float, coverage: float) -> str:
@@ -184,30 +205,3 @@ def _rung(ax: Axes, place: int, row: Any, most: float) -> None:
     number = f"{row.shown:,.0f}" if beyond else f"{row.shown:.1f}"
     options = {"textcoords": "offset points", "color": shown, "fontsize": 9}
     ax.annotate(number, (where, place), **beside, **options)
-
-
-def plot_differences(table: pd.DataFrame) -> Figure:
-    """Intervals for the difference of two models over draws of their abstentions."""
-    figure, ax = new_figure(height=3.0)
-    order, names = np.arange(len(table)), ("known propensities", "fitted", "as seen")
-    for k, prefix in enumerate(("known_", "")):
-        x, look = order + 0.3 * k, {"color": COLOURS[k], "linewidth": 1.2}
-        ax.vlines(x, table[f"{prefix}low"], table[f"{prefix}high"], **look)
-        # A value may be outside what is possible, and so beside its interval.
-        ax.plot(x, table[f"{prefix}value"], marker=MARKERS[k], ls="", ms=4, **look)
-    ax.plot(order, table["selective"], color=COLOURS[2], marker=MARKERS[2], ls="")
-    ax.axhline(table["oracle"].iloc[0], color="0.3", linewidth=1, linestyle="--")
-    ax.set(xlabel="draw of the abstentions", ylabel="private minus plain")
-    ax.set_xticks(order[:: max(1, len(order) // 5)])
-    words = dict(zip(names, COLOURS, strict=False)) | {"- - truth": "0.3"}
-    held = int(table["known_covers"].sum()), int(table["covers"].sum())
-    head(ax, differences_headline(*held, len(table)), words)
-    return figure
-
-
-def differences_headline(known: int, fitted: int, draws: int) -> str:
-    """In how many draws intervals hold the truth, in words."""
-    first = f"The truth is in {known} of {draws} intervals"
-    if known == fitted:
-        return f"{first},\nwith propensities known or fitted"
-    return f"{first} with known\npropensities, in {fitted} with fitted ones"
