@@ -81,12 +81,13 @@ def test_equals_the_multivariate_normal_distribution(kind, sides, information):
         assert design.power(drift) == pytest.approx(1 - within[-1], abs=1e-5)
 
 
-def test_a_look_right_after_another_finds_next_to_nothing():
-    t, critical = np.array([0.5, 0.5 + 1e-6, 1.0]), np.full(3, 2.0)
+def test_a_look_right_after_another():
+    """It finds what is just below the boundary: density times E max(0, N(0, d)) of a step d."""
+    t, critical = np.array([0.5, 0.5 + 1e-5, 1.0]), np.full(3, 2.0)
     first, again, last = _crossing(critical, t, 1.0, 1)
-    assert 0 < again < 1e-3 * stats.norm.pdf(2 - math.sqrt(0.5))
-    two = _crossing(critical[:2], t[[0, 2]], 1.0, 1)
-    assert (first, last) == pytest.approx(two, abs=1e-3 * stats.norm.pdf(2 - math.sqrt(0.5)))
+    density = stats.norm.pdf(2 * math.sqrt(0.5), 0.5, math.sqrt(0.5))
+    assert again == pytest.approx(density * math.sqrt(1e-5 / (2 * math.pi)), rel=0.01)
+    assert (first, last) == pytest.approx(_crossing(critical[:2], t[[0, 2]], 1.0, 1), abs=again)
 
 
 @pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
