@@ -56,7 +56,10 @@ def test_the_foot_names_one_run_the_largest(chapter):
 #: Tables and figures of records whose questions a page asks no longer, or another page does: the
 #: next record has none of them.
 GONE = {
-    "counterfactual_limits": {"metrics", "services", "services_diagnostics"},
+    "audit_trainings": {"roc", "shadows"},
+    "counterfactual": {"positivity"},
+    "counterfactual_limits": {"metrics", "services", "services_diagnostics", "contamination"}
+    | {"leak", "propensities"},
     "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
     "normalized_score": {"scores"},
     "six_lenses": {"differences"},
