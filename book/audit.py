@@ -223,19 +223,6 @@ chapter.values(
 # area between the two regions that enclose it 99.8%.
 
 # %%
-chapter.figure(
-    figures.plot_joint(example, 0.05, 0.95),
-    "joint",
-    alt="Contours of a bivariate density, a rectangle around it, and pairs of straight lines.",
-    caption=(
-        "Figure 3 of P3: the posterior of both rates (gray), the Jeffreys rectangle, and the "
-        "regions that enclose it (dash-dotted); solid: those of the Bayesian interval."
-    ),
-    aside="The posterior, the rectangle, and the regions that enclose it (Figure 3 of P3)",
-    theory=True,
-)
-
-# %%
 masses = {
     m: (studies.rectangle_mass(example, 0.95, m), studies.enclosed_mass(example, 0.05, 0.95, m))
     for m in ("jeffreys", "clopper-pearson")
@@ -356,13 +343,6 @@ chapter.values(
 
 # %%
 grid = studies.width_grid([round(0.05 * k, 2) for k in range(1, 20)], 1000, delta)
-chapter.figure(
-    figures.plot_width_grid(grid),
-    "width_grid",
-    alt="Three heat maps over both error rates; all are darkest along the falling diagonal.",
-    caption="Figure 5 of P3: interval widths for 1000 trials over a grid of error rates.",
-    aside="Widths over a grid of error rates (Figure 5 of P3)",
-)
 small_rates = [0.002, 0.004, 0.006]
 small = studies.width_grid(small_rates, 1000, delta)
 

@@ -53,17 +53,11 @@ def test_the_foot_names_one_run_the_largest(chapter):
     assert ("commit" in foot and "COMPANION_SHOW=build make book" in foot) == bool(records)
 
 
-#: Tables and figures of records whose questions a page asks no longer, or another page does: the
-#: next record has none of them.
+#: Tables of records whose questions a page asks no longer, or another page does: the next record
+#: has none of them.
 GONE = {
-    "audit_trainings": {"roc", "shadows"},
-    "counterfactual": {"positivity"},
-    "counterfactual_limits": {"metrics", "services", "services_diagnostics", "contamination"}
-    | {"leak", "propensities"},
-    "interplay": {"outlier", "outlier_rates", "boundaries", "wrong_confidence"},
-    "normalized_score": {"scores"},
-    "six_lenses": {"differences"},
-    "suitability_peers": {"shap"},
+    "counterfactual_limits": {"metrics", "services", "services_diagnostics"},
+    "interplay": {"outlier", "outlier_rates"},
 }
 
 

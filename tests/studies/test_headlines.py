@@ -282,10 +282,6 @@ SAID = [
      "Only the Bayesian interval has an end, 6.4; the others allow any epsilon"),
     (audit.posterior_headline, ({"bayesian": (0, 1), "jeffreys": (0, 2)},),
      "2 of 2 intervals have an end"),
-    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2), (0.2, 0.0)),),
-     "The Bayesian interval is the narrowest at 1 of 2 pairs of error rates"),
-    (audit.grid_headline, (frame("below jeffreys, below clopper-pearson", (0.1, 0.2)),),
-     "... at all 1 pairs ..."),
     (audit.bounds_headline,
      (frame("epsilon, best, held-out, union, proven", (FREE, 5, 3, 3, FREE), (8, 0.5, 0.2, 0, 7.99),
             (8, 0.66, 0.1, 0.22, 7.99), (1, 0.9, 0.8, 0.7, 1))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from scipy import stats
 
-from lib.audit.counts import AttackCounts, rate_interval
+from lib.audit.counts import AttackCounts
 from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
@@ -94,40 +93,6 @@ def plot_privacy_regions(epsilons: Sequence[float], delta: float) -> Figure:
     return figure
 
 
-def plot_joint(counts: AttackCounts, delta: float, level: float) -> Figure:
-    """Draw the joint posterior of both error rates, a rectangle and the regions: P3, Figure 3."""
-    figure, ax = new_figure(height=3.6)
-    _posterior_contours(ax, counts)
-    tail = (1 - level) / 4
-    x = rate_interval(counts.fn, counts.positives, tail, "jeffreys")
-    y = rate_interval(counts.fp, counts.negatives, tail, "jeffreys")
-    edge = {"fill": False, "edgecolor": _COLOUR["jeffreys"], "linewidth": 1.8}
-    ax.add_patch(Rectangle((x[0], y[0]), x[1] - x[0], y[1] - y[0], **edge))
-    fnr = np.linspace(0, 1, 801)
-    for method in ("bayesian", "jeffreys"):
-        ends = epsilon_interval(counts, delta, level, method)
-        bounds = np.stack([privacy_region(epsilon, delta).lower(fnr) for epsilon in ends], axis=1)
-        ax.plot(fnr, bounds, **_LINE[method])
-    _unit_square(ax)
-    for rate, trials, limits in (
-        (counts.fnr, counts.positives, ax.set_xlim),
-        (counts.fpr, counts.negatives, ax.set_ylim),
-    ):
-        spread = 4.5 * math.sqrt(rate * (1 - rate) / trials)
-        limits(max(0, rate - spread), min(1, rate + spread))
-    words = {f"{_MARK[m]} {_NAMES[m]}": _COLOUR[m] for m in ("bayesian", "jeffreys")}
-    head(ax, _bands(counts, delta, level), words)
-    return figure
-
-
-def _bands(counts: AttackCounts, delta: float, level: float) -> str:
-    """Whose regions enclose less, in words."""
-    bayes, jeffreys = (epsilon_interval(counts, delta, level, m) for m in ("bayesian", "jeffreys"))
-    if bayes[0] > jeffreys[0] and bayes[1] < jeffreys[1]:
-        return "Jeffreys' rectangle encloses more\nthan the posterior needs"
-    return "Regions of Jeffreys' rectangle\nand of the posterior"
-
-
 def plot_convergence(tables: Sequence[AttackCounts], delta: float, level: float) -> Figure:
     """Draw joint posteriors of more and more trials with the interval's regions: P3, Figure 7."""
     figure, axes = new_figure(rows=2, columns=2, height=2.2, sharex=True, sharey=True)
@@ -180,37 +145,6 @@ def widths_headline(table: pd.DataFrame) -> str:
     if narrowest < len(widths):
         where = f"at {narrowest} of {len(widths)} numbers of trials"
     return f"The Bayesian interval is the narrowest\n{where}"
-
-
-def plot_width_grid(table: pd.DataFrame) -> Figure:
-    """Draw interval widths over a grid of error rates, one plot per method: P3, Figure 5."""
-    figure, axes = new_figure(columns=3, height=2.9, sharey=True)
-    side_by_side(figure, axes, 3)
-    values = table[list(METHODS)].to_numpy()
-    finite = values[np.isfinite(values)]
-    colours = {"cmap": "cividis", "vmin": finite.min(), "vmax": finite.max()}
-    for ax, method in zip(axes, METHODS[::-1], strict=True):
-        grid = table.pivot(index="fpr", columns="fnr", values=method)
-        mesh = ax.pcolormesh(
-            grid.columns, grid.index, grid.to_numpy(), shading="nearest", **colours
-        )
-        ax.grid(visible=False)
-        ax.set_title(_NAMES[method], fontsize=9)
-        ax.set_xticks((0.2, 0.8))
-    axes[0].set_ylabel("non-members\naccused", fontsize=10)
-    axes[1].set_xlabel("members missed", fontsize=10)
-    bar = {"location": "top", "shrink": 0.8, "aspect": 40}
-    figure.colorbar(mesh, ax=list(axes), label="width of the interval for epsilon", **bar)
-    head_rows(figure, grid_headline(table))
-    return figure
-
-
-def grid_headline(table: pd.DataFrame) -> str:
-    """At how many pairs of error rates the Bayesian interval is the narrowest, in words."""
-    saved = table[["below jeffreys", "below clopper-pearson"]].min(axis=1)
-    narrowest = int((saved > 0).sum())
-    where = f"all {len(table)}" if narrowest == len(table) else f"{narrowest} of {len(table)}"
-    return f"The Bayesian interval is the narrowest\nat {where} pairs of error rates"
 
 
 @draws("audit", "coverage")
