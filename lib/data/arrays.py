@@ -49,18 +49,6 @@ def as_path(name: str, path: Any) -> Path:
     return Path(path)
 
 
-def table_file(name: str, path: Any) -> Path:
-    """Return the path of a file that is there and ends in ``.npz`` or ``.csv``."""
-    path = as_path(name, path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{name} must end in {' or '.join(SUFFIXES)}, got {path}")
-    if not path.exists():
-        raise FileNotFoundError(f"{name} must be a file, got {path}, which does not exist")
-    if not path.is_file():
-        raise ValueError(f"{name} must be a file, got {path}, which is not one")
-    return path
-
-
 def read_npz(
     path: Path,
     known: Collection[str] | None,
