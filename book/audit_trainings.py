@@ -214,6 +214,7 @@ chapter.table(
     "trainings",
     f"The audited training runs on {what}",
     {"noise multiplier": ".3f", "proven epsilon": ".3f", "accuracy": ".3f", "LiRA accuracy": ".3f"},
+    aside=True,
 )
 
 # %%

@@ -362,9 +362,8 @@ chapter.table(
     "the margin, level 0.05, with 95% intervals",
     dict.fromkeys(["holdout", "test", "user"], ",")
     | dict.fromkeys(["paper", "fitted", "low", "high"], ".3f"),
+    aside=True,
 )
-
-# %%
 chapter.values(
     worst_paper=fits["paper"].max(),
     worst_fitted=fits["fitted"].max(),
@@ -707,9 +706,8 @@ chapter.table(
     "Calibration error within groups (ECE, ten bins) and error of their estimated accuracy, "
     "estimated minus true; chance: mean size of the error if every estimate were exact",
     {"ece": ".3f", "mean error": "+.3f", "mean size of error": ".4f", "chance": ".4f"},
+    aside=True,
 )
-
-# %%
 sizes = errors.groupby(["dataset", "kind", "method", "seed"])["size"].mean()
 mean = 100 * sizes.groupby(["dataset", "kind", "method"]).mean()
 chance = calibrated.set_index(["dataset", "kind", "method"])["chance"]

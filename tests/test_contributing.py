@@ -59,8 +59,7 @@ def test_every_step_works(tmp_path):
     assert "runner_up_gap" in printed[3]
     page = book.page("mine")
     assert "A chapter of mine" in page
-    assert "claim-MINE-share" in page
-    assert "✓ reproduced" in page
+    assert "companion-claim claim-yes' id='claim-MINE-share'" in page
 
 
 def test_every_block_is_marked_and_every_guide_is_under_a_page():

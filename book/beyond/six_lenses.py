@@ -508,6 +508,7 @@ chapter.table(
     "labels",
     f"Wrong labels in the training set: what is remembered, and the bound at {level:.0%}",
     {"accuracy": ".3f", "remembered": ".1%", "at least": ".2f", "ceiling": ".2f", "claimed": ".2f"},
+    aside=True,
 )
 
 # %%

@@ -23,6 +23,7 @@ AS_TALL_AS_NEEDED = ("reference/", "reproduces.html")
 #: Pages whose tables may be longer, and why.
 LONGER = {
     "which_function.html": "looked up by question",
+    "notation.html": "looked up by symbol",
     "maintainers.html": "a row per comparison",
     "reproduces.html": "a row per statement",
     "reference/": "a row per name, looked up by it",
