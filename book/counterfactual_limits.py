@@ -171,6 +171,7 @@ chapter.table(
     "B's score at a shift of 0.2, with forests: misses with fitted and with known propensities, "
     "bias and mean product of the errors, in standard errors",
     {"half-width": "g"} | dict.fromkeys(met.columns[3:], ".2f"),
+    aside=True,
 )
 by_edge = met.set_index(["n", "near"])
 same = by_edge.loc[[(n, 0.2) for n in edge_points]]

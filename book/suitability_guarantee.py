@@ -574,6 +574,7 @@ chapter.table(
     "detected",
     "How often each check speaks up, on user data that are not suitable",
     dict.fromkeys(CHECKS.values(), ".2f"),
+    aside=True,
 )
 
 # %%
