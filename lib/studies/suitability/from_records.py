@@ -114,7 +114,7 @@ def draw_shuffles(run: Run) -> Drawn:
     """Draw wrong SUITABLE and right decisions of each shuffle, a row a data set."""
     table = shuffles_table(run.tables["partitions"], run.parameters["partition_seeds"][0])
     names = list(dict.fromkeys(table["dataset"]))[::-1]
-    figure, axes = new_figure(2, 1, height=1.0 + 0.3 * len(names))
+    figure, axes = new_figure(2, 1, height=max(1.6, 1.0 + 0.3 * len(names)))
     side_by_side(figure, axes, 2)
     said = "unsuitable data called SUITABLE (%)", "right decisions (%)"
     for ax, column, label in zip(axes, ("fpr", "accuracy"), said, strict=True):
