@@ -115,6 +115,7 @@ def test_what_an_audit_without_an_error_shows():
         for pair in ((n, 300 - n), (300 - n, n)):
             assert planning.error_free_bound(*pair, 1e-5) == pytest.approx(bound, abs=5e-4)
     assert planning.error_free_bound(0, 300, 1e-5) == 0
-    half = planning.trials_needed(2.0, 1e-5, 0.9) // 2
-    bounds = [planning.error_free_bound(n, n, 1e-5, 0.9) for n in (half - 1, half)]
-    assert bounds[0] <= 2.0 < bounds[1]
+    for level in (0.5, 0.9, 0.99):
+        half = planning.trials_needed(2.0, 1e-5, level) // 2
+        bounds = [planning.error_free_bound(n, n, 1e-5, level) for n in (half - 1, half)]
+        assert bounds[0] <= 2.0 < bounds[1]

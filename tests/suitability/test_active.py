@@ -223,3 +223,9 @@ def test_what_is_kept_does_not_grow(which):
         state = {name: value for name, value in vars(monitor).items() if name != "history"}
         sizes.append(len(pickle.dumps(state)))
     assert sizes[-1] <= sizes[0] + 32  # a counter's digits
+
+
+def test_the_shortest_run_that_may_be_promised():
+    assert ActiveMonitor(0.7, least_probability=0.15, run_length=10).run_length == 10
+    with pytest.raises(ValueError, match="run_length"):
+        ActiveMonitor(0.7, least_probability=0.15, run_length=9.9)

@@ -71,3 +71,9 @@ def test_small_groups_are_left_alone():
     assert fitted.steps == []
     none = Multicalibrator(least=10).fit(p, y, np.empty((90, 0), bool))
     assert {group for group, _, _ in none.steps} == {0}
+
+
+def test_the_most_that_z_may_be():
+    assert Multicalibrator(z=100).z == 100
+    with pytest.raises(ValueError, match=r"z must be .* 100.*101"):
+        Multicalibrator(z=101)

@@ -2,9 +2,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
+from lib.bounds import gaffke_limit, gaffke_tail
 from lib.suitability import non_inferiority_test, welch_non_inferiority
 
 MOMENTS = {
@@ -239,3 +240,22 @@ def test_level_where_only_many_test_rows_show_the_rare_value():
         user = draw(50, 0.01 + margin / 0.9795)
         rejected += non_inferiority_test(test, user, margin).p_value <= 0.05
     assert rejected <= stats.binom.ppf(0.999, trials, 0.05)
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.05, 0.08])
+def test_melding_few_values_that_vary_is_an_integral_over_the_limits(margin):
+    """Half of the mass at the middle, the rest over the limits above it: a grid 40 times finer."""
+    rng = np.random.default_rng(0)
+    known, new = (
+        np.where(rng.random(n) < share, rng.random(n) / 2, most)
+        for n, share, most in ((150, 0.03, 0.97), (120, 0.04, 0.95))
+    )
+    z = np.linspace(0, 8, 801)
+    limits = [1 - gaffke_limit(1 - known, 0.0, 1.0, float(stats.norm.sf(each))) for each in z]
+    chances = [
+        1.0 if limit - margin >= new.mean() else gaffke_tail(new, 0.0, 1.0, limit - margin)
+        for limit in limits
+    ]
+    expected = chances[0] / 2 + integrate.trapezoid(stats.norm.pdf(z) * chances, z)
+    found = non_inferiority_test(known, new, margin).p_value
+    assert found == pytest.approx(expected, rel=0.004)

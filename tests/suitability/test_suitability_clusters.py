@@ -209,3 +209,10 @@ def test_few_errors_do_not_make_the_refined_filter_sure():
         found = RefinedFilter(margin).fit(x, y).decide(y[:500], user).suitable
         hits += found and y[:500].mean() - truth.mean() > margin
     assert hits <= runs * 0.05 + 3 * np.sqrt(runs * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("count", [29, 30])
+def test_thirty_clusters_of_one_size_are_enough(count):
+    clusters = np.repeat(np.arange(count), 4)
+    values = np.random.default_rng(0).random(len(clusters))
+    assert bool(few_clusters("test", values, clusters)) == (count < 30)
