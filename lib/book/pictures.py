@@ -22,6 +22,7 @@ from lib.studies.headed import head
 #: What claims call their rows and columns, as the pages write it.
 _WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "FPR", "roc_auc": "ROC\nAUC"}
 _WORDS |= {"pr_auc": "PR\nAUC"}
+_NEAR = 0.05  # of a printed number
 _PAPER, _OURS = {"marker": "D", "color": "0.45"}, {"marker": "o", "color": COLOURS[0]}
 
 
@@ -42,31 +43,19 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     panels = list(cells.groupby("panel", sort=False))
     if claims[0].picture == "slopes":
         return _slopes(dict(panels), claims[0].axis)
-    draw = _DRAW[claims[0].picture]
+    draw, heat = _DRAW[claims[0].picture], claims[0].picture == "heat"
     rows = max(of["row"].nunique() for _, of in panels)
-    heat = claims[0].picture == "heat"
-    # Plots with the same rows stand two in a line: a page of all P1's data would be too long.
-    beside = claims[0].picture == "dots" and len(panels) > 1
-    beside = beside and len({tuple(of["row"]) for _, of in panels}) == 1
-    columns, lines = (2, -(-len(panels) // 2)) if beside else (1, len(panels))
-    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / lines)
-    figure, axes = new_figure(lines, columns, height=height, squeeze=False, sharex=not heat)
+    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / len(panels))
+    figure, axes = new_figure(len(panels), height=height, squeeze=False, sharex=not heat)
     with style():
-        for i, (panel, of) in enumerate(panels):
-            ax = axes[divmod(i, columns)]
+        for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
             draw(ax, of)
-            ax.tick_params(labelleft=i % columns == 0)
-            ax.set_title(name_text(panel), loc="left")
-        for ax in axes.ravel()[len(panels) :]:
-            ax.remove()
+            ax.set_title(name_text(panel), loc="left" if heat else "right", fontsize=9)
         if not heat:
-            figure.legend(
-                *axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=2
-            )
-            if beside:
-                figure.supxlabel(claims[0].axis, fontsize="medium")
-            else:
-                axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
+            words = {"\u25c6 paper": _PAPER["color"], "\u25cf ours": COLOURS[0]}
+            head(axes[0, 0], _differences(cells), words)
+            axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
+            side_by_side(figure, axes[:, 0], 2)
     return figure
 
 
@@ -95,6 +84,13 @@ def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> p
         )
     numbers = ["paper", "ours", "low", "high"]
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+
+
+def _differences(cells: pd.DataFrame) -> str:
+    """How many of the numbers come out, and the largest difference, in words."""
+    off = (cells["ours"] - cells["paper"]).abs().dropna()
+    near = f"{(off <= _NEAR).sum()} of {len(off)} numbers are within {_NEAR:g} of the paper's"
+    return f"{near};\nthe largest difference is {off.max():.2f}"
 
 
 def _dots(ax: Axes, cells: pd.DataFrame) -> None:
