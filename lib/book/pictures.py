@@ -50,7 +50,11 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     with style():
         for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
             draw(ax, of)
-            ax.set_title(name_text(panel), loc="left" if heat else "right", fontsize=9)
+            if heat:
+                ax.set_title(name_text(panel), loc="left")
+            else:  # in the line of the words
+                place = {"xy": (1, 1.03), "xycoords": "axes fraction", "ha": "right"}
+                ax.annotate(name_text(panel), **place, va="bottom", fontsize=9)
         if not heat:
             words = {"\u25c6 paper": _PAPER["color"], "\u25cf ours": COLOURS[0]}
             head(axes[0, 0], _differences(cells), words)
