@@ -93,7 +93,7 @@ def _cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) -> p
 def _differences(cells: pd.DataFrame) -> str:
     """How many of the numbers come out, and the largest difference, in words."""
     off = (cells["ours"] - cells["paper"]).abs().dropna()
-    near = f"{(off <= _NEAR).sum()} of {len(off)} numbers are within {_NEAR:g} of the paper's"
+    near = f"{(off <= _NEAR).sum()} of {len(off)} numbers come out within {_NEAR:g}"
     return f"{near};\nthe largest difference is {off.max():.2f}"
 
 

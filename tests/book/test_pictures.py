@@ -43,7 +43,7 @@ def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
         assert points(ax, "ours") == [(3.0 if shown is None else shown, 0)]
         assert points(ax, "paper") == [(0.5, 0)]
         away = f"{0.1 if shown == 0.4 else 2.5:.2f}"
-        said = f"0 of 2 numbers are within 0.05 of the paper's;\nthe largest difference is {away}"
+        said = f"0 of 2 numbers come out within 0.05;\nthe largest difference is {away}"
         assert ax.get_title(loc="left") == said
 
 
