@@ -278,10 +278,7 @@ def test_a_chapter_prints_as_a_clean_document(page, address):
     assert not page.locator(".companion-parameters").is_visible()
     figures = page.query_selector_all(".bd-article > section .companion-figure:has(img)")
     turned = "f => getComputedStyle(f.querySelector('img')).filter"
-    for media, kept in (
-        ("screen", False),
-        ("print", True),
-    ):  # paper is white
+    for media, kept in (("screen", False), ("print", True)):  # paper is white
         page.emulate_media(media=media)
         page.evaluate("() => { document.documentElement.dataset.theme = 'dark' }")
         assert (figures[0].evaluate(turned) == "none") == kept
