@@ -301,7 +301,6 @@ chapter.figure(
     "convergence",
     alt="Four unit squares with shaded bands on both sides of the diagonal, narrower each time.",
     caption="Figure 7 of P3: the joint posterior (gray) and the band of the 95% interval.",
-    aside="How the band of the interval shrinks with more trials (Figure 7 of P3)",
     theory=True,
 )
 

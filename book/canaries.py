@@ -402,9 +402,7 @@ if real:
         csv=above,
         aside=True,
     )
-    chapter.drawn(
-        figures.draw_confidences, aside="Confidence on the canaries of the authors' models"
-    )
+    chapter.drawn(figures.draw_confidences)
 
 # %% [markdown]
 # ## The mechanisms themselves
@@ -577,9 +575,7 @@ chapter.table(
     dict.fromkeys(["canary", "true", "other"], ".3f"),
     aside=True,
 )
-chapter.drawn(
-    figures.draw_memorization, aside="Confidence on the canaries of our models, step by step"
-)
+chapter.drawn(figures.draw_memorization)
 
 # %% [markdown]
 # True labels are learned first, exceptions slowly. The curves differ in the labels' noise.

@@ -73,7 +73,7 @@ NOTE_MIME = "application/vnd.companion.note+json"
 PARAMETERS_MIME = "application/vnd.companion.parameters+json"
 #: What an output is to a page, by a key of its data, and what of these says how it is shown.
 PARTS = {
-    FIGURE_MIME: ("figure", "name", "aside"),
+    FIGURE_MIME: ("figure", "name"),
     TABLE_MIME: ("table", "name", "aside", "texts"),
     VERDICT_MIME: ("verdict", "id"),
     CELLS_MIME: ("cells", "ids", "caption"),

@@ -301,14 +301,7 @@ class Chapter:
         )
 
     def figure(
-        self,
-        figure: "Figure",
-        name: str,
-        alt: str,
-        caption: str,
-        aside: str = "",
-        *,
-        theory: bool = False,
+        self, figure: "Figure", name: str, alt: str, caption: str, *, theory: bool = False
     ) -> None:
         """Show a figure as SVG with alternative text, and close it.
 
@@ -322,8 +315,6 @@ class Chapter:
             What is to be seen, for those who cannot see it.
         caption : str
             What it means.
-        aside : str
-            Where the argument does without it: its subject in a few words, which records keep.
         theory : bool
             Nothing in it comes from this run: it is shown whichever run the page shows.
         """
@@ -337,10 +328,10 @@ class Chapter:
             "text/plain": f"[figure {name}: {alt}]",
         }
         if not theory:  # records keep it, and pages of another run show that run's
-            shown[FIGURE_MIME] = {"name": name, "alt": alt, "caption": caption, "aside": aside}
+            shown[FIGURE_MIME] = {"name": name, "alt": alt, "caption": caption}
         _display(shown)
 
-    def drawn(self, draw: "Draw", aside: str = "") -> None:
+    def drawn(self, draw: "Draw") -> None:
         """Show a figure that is drawn from the tables and values shown so far, and from records.
 
         Whoever changes how it looks need not run the chapter again: `python -m lib.book redraw`
@@ -350,8 +341,6 @@ class Chapter:
         ----------
         draw : callable
             A function of :mod:`lib.studies` that :func:`lib.studies.drawn.draws` marks.
-        aside : str
-            As for :meth:`figure`.
         """
         from lib.book.records import context
         from lib.studies.drawn import Run, figure_name, read_tables
@@ -359,7 +348,7 @@ class Chapter:
         tables, parameters = read_tables(self._csv), self.parameters | self._used
         run = Run(tables, self._numbers, parameters, **context(self._book, self.name))
         figure, alt, caption = draw(run)
-        self.figure(figure, figure_name(draw), alt, caption, aside=aside)
+        self.figure(figure, figure_name(draw), alt, caption)
 
     # ------------------------------------------------------------------ claims
 

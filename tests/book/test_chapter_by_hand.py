@@ -171,7 +171,7 @@ def test_figures_are_the_same_file_twice_and_need_words(chapter, shown):
     assert "id='figure-line'" in shown[0]["text/html"]
     with pytest.raises(ValueError, match="alternative text"):
         chapter.figure(plt.figure(), "line", " ", "")
-    chapter.figure(plt.figure(), "line", "a line", "It rises.", aside="A <line>")
+    chapter.figure(plt.figure(), "line", "a line", "It rises.")
     assert shown[-1]["text/html"].startswith("<figure ")  # no figure is folded
     assert FIGURE_MIME in shown[-1]
     chapter.figure(plt.figure(), "line", "a line", "It rises.", theory=True)

@@ -113,12 +113,8 @@ def average_headline(table: pd.DataFrame) -> str:
 def draw_averages(run: Run) -> Drawn:
     """Draw what SCTD and two averages of models change of SR's score, over the noise."""
     table = recorded_map(run)
-    names = {
-        "SCTD, ties by SR": "SCTD, ties by SR",
-        "mean probabilities": "mean probabilities",
-        "mean parameters": "mean parameters",
-    }
-    figure = plot_differences(table, list(names), list(names.values()), average_headline(table))
+    names = ["SCTD, ties by SR", "mean probabilities", "mean parameters"]
+    figure = plot_differences(table, names, names, average_headline(table))
     lines = "; ".join(f"{line}: {name}" for line, name in line_words(table))
     return Drawn(
         figure,
