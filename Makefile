@@ -53,7 +53,8 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)  ## execute what changed and build the site
-	@COMPANION_PROFILE="$$PROFILE" COMPANION_JOBS="$${COMPANION_JOBS:-$$WORKERS}" \
+	@COMPANION_CHECK_FIGURES="$${COMPANION_CHECK_FIGURES-$${CI:+1}}" \
+		COMPANION_PROFILE="$$PROFILE" COMPANION_JOBS="$${COMPANION_JOBS:-$$WORKERS}" \
 		$(BIN)/python -m lib.book build
 
 # Two workers with two threads each would spin against each other on two cores. MARK=long are the tests

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from lib.book.claims import Claim
 from lib.book.words import name_text
 from lib.plot import COLOURS, new_figure, plain_log, side_by_side, style
-from lib.studies.headed import head
+from lib.studies.headed import head, head_rows, words_above
 
 #: What claims call their rows and columns, as the pages write it.
 _WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "FPR", "roc_auc": "ROC\nAUC"}
@@ -57,7 +57,8 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
                 ax.annotate(name_text(panel), **place, va="bottom", fontsize=9)
         if not heat:
             words = {"\u25c6 paper": _PAPER["color"], "\u25cf ours": COLOURS[0]}
-            head(axes[0, 0], _differences(cells), words)
+            words_above(axes[0, 0], words)
+            head_rows(figure, _differences(cells))  # names of rows may be long
             axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
             side_by_side(figure, axes[:, 0], 2)
     return figure
@@ -111,7 +112,8 @@ def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
     """A line a row over the last parts, "epsilon = 7": the paper's beside ours, on one scale."""
     from lib.studies.interplay.figures import looks_of, steps_headline  # those of the same page
 
-    figure, axes = new_figure(len(panels), 2, height=1.9, squeeze=False, sharex=True)
+    height = 1.9 + 0.7 / len(panels)  # two lines of words have no place among the plots
+    figure, axes = new_figure(len(panels), 2, height=height, squeeze=False, sharex=True)
     looks = looks_of(dict.fromkeys(row for cells in panels.values() for row in cells["row"]))
     steps = {whose: _steps(panels.values(), whose) for whose in ("paper", "ours")}
     falls = (steps["paper"] < 0).mean() > 0.5
@@ -136,7 +138,7 @@ def _slopes(panels: Mapping[str, pd.DataFrame], axis: str) -> Figure:
         free = any("inf" in last for cells in panels.values() for last in cells["last"])
         said = r"budget $\epsilon$" + r" ($\infty$: no privacy)" * free
         figure.supxlabel(said, fontsize="medium")
-    side_by_side(figure, axes.T.ravel(), len(panels))
+    side_by_side(figure, axes.T.ravel(), max(2, len(panels)))
     return figure
 
 

@@ -7,6 +7,8 @@ from matplotlib import pyplot as plt
 
 from lib.book.claims import Claim, read_claims
 from lib.book.pictures import draw_cells
+from lib.book.records import read_records
+from lib.plot import CHECK_FIGURES, svg_pair
 
 
 def cells(picture: str, numbers: dict[str, tuple[float, float | None]], **verdict):
@@ -39,12 +41,13 @@ def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
         (line,) = draw_cells(claims, found).axes[0].collections[1].get_segments()[:1] or [None]
         left = np.nan if line is None or not len(line) else line[0][0]
         np.testing.assert_equal(left, drawn)
-        (ax, _) = draw_cells(claims, found).axes
+        figure = draw_cells(claims, found)
+        (ax, _) = figure.axes
         assert points(ax, "ours") == [(3.0 if shown is None else shown, 0)]
         assert points(ax, "paper") == [(0.5, 0)]
         away = f"{0.1 if shown == 0.4 else 2.5:.2f}"
         said = f"0 of 2 numbers come out within 0.05;\nthe largest difference is {away}"
-        assert ax.get_title(loc="left") == said
+        assert figure.get_suptitle() == said
 
 
 def test_a_printed_standard_deviation_is_drawn_as_the_interval_of_its_mean():
@@ -88,3 +91,22 @@ def test_every_group_of_the_book_can_be_drawn(root):
         found = {c.id: {"value": c.reported, "interval": None} for c in of}
         assert draw_cells(of, found) is not None
         plt.close("all")
+
+
+def test_tables_fit_their_pictures_in_every_recorded_run(root, monkeypatch):
+    """Also in a run of a single data set, whose picture has a single plot."""
+    monkeypatch.setenv(CHECK_FIGURES, "1")
+    groups: dict[str, list[Claim]] = {}
+    for claim in read_claims(root / "book" / "claims.yml").values():
+        if claim.picture:
+            groups.setdefault(claim.group, []).append(claim)
+    none, drawn = {"value": None, "shown": None, "interval": None}, set()
+    for chapter in {claims[0].chapter for claims in groups.values()}:
+        for run in read_records(root / "book", chapter).values():
+            found = {verdict["id"]: verdict for verdict in run["verdicts"]}
+            for group, claims in groups.items():
+                of = {claim.id: found.get(claim.id, none) for claim in claims}
+                if (figure := draw_cells(claims, of)) is not None:
+                    svg_pair(figure, group)
+                    drawn.add(group)
+    assert drawn == set(groups)
