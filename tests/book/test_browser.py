@@ -10,7 +10,16 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, too_long
-from site_checks import DESKTOP, PHONE, TYPESET, page_names, page_weights, search, too_heavy, visit
+from site_checks import (
+    DESKTOP,
+    PHONE,
+    TYPESET,
+    page_names,
+    page_weights,
+    search,
+    too_heavy,
+    visit_all,
+)
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
@@ -69,15 +78,17 @@ def shows_data(name: str) -> bool:
         for of_data in (True, False)
     ],
 )
-def test_every_page_is_without_fault_and_none_too_long(page, address, half, of_data):
+def test_every_page_is_without_fault_and_none_too_long(browser, address, half, of_data):
     """The halves are for two workers."""
     inner = [] if of_data else page_names(HTML, "reference")
     assert of_data or len(inner) >= 8
     names = [name for name in page_names(HTML) if shows_data(name) == of_data] + inner
     names = names[half::2]
     assert len(names) >= 4
-    axe = {f"{name}.html" for name in KINDS}
-    found = {n: visit(page, f"{address}/{n}", axe=n in axe, measure=MEASURE) for n in names}
+    axe = [f"{address}/{name}.html" for name in KINDS]
+    with browser.new_page() as one, browser.new_page() as two:  # windows: both are drawn
+        visits = visit_all((one, two), [f"{address}/{name}" for name in names], axe, MEASURE)
+    found = dict(zip(names, visits, strict=True))
     assert {name: page.faults for name, page in found.items() if page.faults} == {}
     assert all(page.texts > 20 for page in found.values())
     shapes = {name: Shape(*page.measured) for name, page in found.items()}
