@@ -383,7 +383,8 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     results = page.eval_on_selector_all(
         "#search-results ul.search > li > a", "all => all.map(a => [a.textContent, a.href])"
     )
-    page.wait_for_load_state("networkidle")  # excerpts of the pages found
+    if results:
+        page.wait_for_load_state("networkidle")  # excerpts of the pages found
     page.close()
     assert not errors, errors
     return [tuple(result) for result in results]
