@@ -345,7 +345,12 @@ def _steps(page, url: str, axe: bool, patience: float, measure: str) -> Iterator
         page.evaluate(FORGET)
 
 
+#: What is drawn anew when the window changes is drawn in the next frame.
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
 def _look_at_width(page, result: Visit, width: int, patience: float) -> None:
+    page.evaluate(DRAWN)
     shape, end = page.evaluate(WIDTH), time.monotonic() + patience
     while shape["found"] and time.monotonic() < end:
         page.wait_for_timeout(50)
