@@ -37,13 +37,14 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def tab(browser):
-    """One page for all that do not change what a browser keeps: it loads the theme once."""
-    return browser.new_page()
+def tabs(browser):
+    """For all that do not change what a browser keeps: they load the theme once; both are drawn."""
+    return browser.new_page(), browser.new_page()
 
 
 @pytest.fixture
-def page(tab):
+def page(tabs):
+    tab = tabs[0]
     tab.set_viewport_size({"width": DESKTOP, "height": 800})
     yield tab
     tab.emulate_media(media="null")
@@ -78,7 +79,7 @@ def shows_data(name: str) -> bool:
         for of_data in (True, False)
     ],
 )
-def test_every_page_is_without_fault_and_none_too_long(browser, address, half, of_data):
+def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_data):
     """The halves are for two workers."""
     inner = [] if of_data else page_names(HTML, "reference")
     assert of_data or len(inner) >= 8
@@ -86,8 +87,7 @@ def test_every_page_is_without_fault_and_none_too_long(browser, address, half, o
     names = names[half::2]
     assert len(names) >= 4
     axe = [f"{address}/{name}.html" for name in KINDS]
-    with browser.new_page() as one, browser.new_page() as two:  # windows: both are drawn
-        visits = visit_all((one, two), [f"{address}/{name}" for name in names], axe, MEASURE)
+    visits = visit_all(tabs, [f"{address}/{name}" for name in names], axe, MEASURE)
     found = dict(zip(names, visits, strict=True))
     assert {name: page.faults for name, page in found.items() if page.faults} == {}
     assert all(page.texts > 20 for page in found.values())
