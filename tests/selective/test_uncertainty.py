@@ -238,7 +238,7 @@ def test_copies_in_clusters_reach_no_further_than_one_of_each(metric, wrong):
     """Also where few points are wrong, or right, and what might have been seen counts."""
     confidence = np.random.default_rng(15).random(200)
     correct = np.arange(200) >= wrong
-    one = selective.estimate(correct, confidence, metric, clusters=np.arange(200))
+    one = selective.estimate(correct, confidence, metric)
     twice = [np.repeat(each, 2) for each in (correct, confidence, np.arange(200))]
     copied = selective.estimate(*twice[:2], metric, clusters=twice[2])
     found = (copied.low, copied.high)
