@@ -317,11 +317,6 @@ EXAMINE = f"""async measure => {{
   return {{measured, structure, contrast}};
 }}"""
 
-#: Where one differs from the next in its words alone, the first are enough for axe, whose time
-#: grows faster than a page: rows of long tables, and the colors of code. Checks above see all.
-ALIKE = """() => document.querySelectorAll('tbody > tr:nth-child(n+13), pre > span')
-  .forEach(each => each.remove())"""
-
 
 def _steps(page, url: str, axe: bool, patience: float, measure: str) -> Iterator[Visit]:
     """A visit, which another can follow while the theme sees that the window has changed."""
@@ -362,7 +357,6 @@ def _look_at_width(page, result: Visit, width: int, patience: float) -> None:
 def _not_accessible(page) -> list[str]:
     """What axe finds; contrast is looked at elsewhere, of formulas too and faster."""
     page.set_viewport_size({"width": DESKTOP, "height": 900})
-    page.evaluate(ALIKE)
     rules = {"color-contrast": {"enabled": False}}
     options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
     # Formulas describe themselves.
