@@ -112,8 +112,8 @@ def by_nbval(request, tmp_path_factory):
 def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, anew, by_nbval):
     """Of the build's outputs or, in minutes, of an execution of its own; the last two cells fail.
 
-    The build's outputs are compared above, of every chapter. Anew, trainings and long tables come from the store. `test_handed_out.py` has nbval itself
-    execute two chapters in any run.
+    The build's outputs are compared above, of every chapter. Anew, trainings and long tables come
+    from the store. `test_handed_out.py` has nbval itself execute a chapter in any run.
     """
     cells, count, said = by_nbval[chapter, anew]
     assert cells == {f"Cell {number}": number < count - 2 for number in range(count)}, said

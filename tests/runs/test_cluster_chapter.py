@@ -26,7 +26,9 @@ def execute(root: Path, cluster: str, monkeypatch) -> dict:
     params.mkdir(parents=True)
     shutil.copy(ROOT / "book" / f"{CHAPTER}.py", path)
     (book / "claims.yml").touch()  # claims cost more time than jobs
-    (book / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters: [{{file: {CHAPTER}}}]\n")
+    (book / "_toc.yml").write_text(
+        f"format: jb-book\nroot: index\nchapters: [{{file: {CHAPTER}}}]\n"
+    )
     (params / f"{path.stem}.yml").write_text(yaml.safe_dump(CUT))
     monkeypatch.setenv("COMPANION_CLUSTER", cluster)
     monkeypatch.setenv("COMPANION_RUNS", str(root / "runs"))
