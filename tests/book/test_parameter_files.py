@@ -29,6 +29,8 @@ import pytest
 import yaml
 from chapter_cells import settings_of
 from roberta import make_roberta
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.neural_network import MLPClassifier
 
 from lib.book.chapters import (
     chapter_files,
@@ -194,6 +196,12 @@ def rehearsal(noise, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     monkeypatch.setattr("lib.plot.svg_pair", undrawn)
+    for model, setting, few in (
+        (GradientBoostingClassifier, "n_estimators", 3),
+        (RandomForestClassifier, "n_estimators", 3),
+        (MLPClassifier, "max_iter", 10),
+    ):  # what other estimators cost, at any number of rows
+        monkeypatch.setitem(model.__init__.__kwdefaults__, setting, few)
 
 
 def words(folder, monkeypatch, texts: str) -> None:
