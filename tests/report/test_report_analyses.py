@@ -443,9 +443,15 @@ def test_export(report, tmp_path):
     for name in figures:
         assert ElementTree.parse(paths[0].with_name(name)).getroot().tag.endswith("svg")
     assert {*" ".join(pd.read_csv(paths[0])["files"]).split()} == names - others
-    again = report.export(tmp_path / "again")
-    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
     assert not plt.get_fignums()
+
+
+def test_export_of_the_same_is_the_same(example, tmp_path):
+    scores = {name: value for name, value in example.given.items() if "member_scores" in name}
+    report = run_report(ModelPredictions(**scores))
+    one, two = (report.export(tmp_path / name) for name in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    assert {".csv", ".svg", ".txt"} == {path.suffix for path in one}
 
 
 @pytest.mark.parametrize(("module", "name"), [(plot, "out"), (single_page, "out.html")])
