@@ -195,7 +195,7 @@ def test_the_declared_design_decides_which_bound_is_used():
         "one run": ("none: the surest points are guessed, corrected", "one run"),
         "independent": ("best of all, corrected for the choice", "clopper-pearson"),
     }
-    for seed in (0, 7, 8):
+    for seed in (7, 8):
         given = one_training(seed, 0.5)
         for design, row in rows.items():
             found = run_analysis("audit", given, Settings(seed=seed, audit_design=design))
