@@ -107,7 +107,7 @@ def test_a_program_loads_what_it_needs_and_help_nothing_that_takes_time(tmp_path
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("error: path must be a file, got none.npz")
     assert "--map ROLE=COLUMN" in done.stdout
-    assert "python -m lib.report own.csv" in done.stdout
+    assert "Report on own.csv" in done.stdout
 
 
 @pytest.mark.parametrize("terminal", [True, False])
