@@ -166,6 +166,11 @@ class Book:
         """Build as ``python -m lib.book build`` does, which has a build leave a note."""
         return self._fork(_noted, self.command("-W", "book"), False, **extra)
 
+    def build_from_elsewhere(self) -> str:
+        """Build from another folder, by another spelling, without a home and for oneself alone."""
+        spelled = f"{self.root.name}/../{self.root.name}/book"
+        return self._fork(_elsewhere, self.command(spelled), False)
+
     def inside(self, what: Callable[[], Any], **extra: str) -> Any:
         """What a function of a test's module, which imports lib itself, gives in a fork."""
         with tempfile.TemporaryDirectory() as folder:
@@ -316,6 +321,13 @@ def _build(command: list[str]) -> None:
 
 def _give(what: Callable[[], Any], command: list[str]) -> None:
     Path(command[0]).write_text(json.dumps(what()))
+
+
+def _elsewhere(command: list[str]) -> None:
+    os.chdir("..")
+    os.umask(0o077)
+    del os.environ["HOME"]
+    _build(command)
 
 
 def _noted(command: list[str]) -> None:
