@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -32,7 +30,7 @@ def first(tmp_path_factory) -> tuple[Book, Book, subprocess.CompletedProcess]:
 
     It is a checkout of git, and a parameter of its first chapter may name a file.
     """
-    book = make_book(tmp_path_factory.mktemp("built") / "book")
+    book = make_book(tmp_path_factory.mktemp("built") / "book", "one", "two")
     book.edit("book/one.py", "names: list", 'own: str = "own.csv"  # {own.csv} a file\nnames: list')
     _origin(book.root, None)
     done = by_command(book)
@@ -184,10 +182,7 @@ def test_prose_a_comment_and_folding_show_without_execution_and_a_killed_build_h
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
     closed = built.page("one").count("class='companion-code'")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
-    process = built.start()
-    _wait_for(built.html.parent / ".companion-unfinished", process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    built.kill_when(built.html.parent / ".companion-unfinished")
     page = built.html / "two.html"
     page.write_text(page.read_text(encoding="utf-8")[:500], encoding="utf-8")
     output = built.build()
@@ -201,14 +196,6 @@ def test_prose_a_comment_and_folding_show_without_execution_and_a_killed_build_h
     assert built.page("one").count("class='companion-code'") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
     assert "double is 4.0" in shown
-
-
-def _wait_for(file: Path, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 120
-    while not file.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):

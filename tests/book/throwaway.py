@@ -1,4 +1,4 @@
-"""A throw-away book of two chapters, built end to end with a copy of ``lib``.
+"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``.
 
 ``python throwaway.py WHAT FILE`` is a part of a build, in the book's folder: see `Book.execute`.
 """
@@ -14,10 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -206,12 +208,25 @@ class Book:
                 output = self._fork(_part, command[2:], fails, **extra)
             return output, json.loads(file.read_text()) if file.exists() else None
 
+    def kill_when(self, file: Path) -> None:
+        """Kill a build as soon as a file is there."""
+        with tempfile.NamedTemporaryFile() as said:
+            process = self._begin(_build, self.command(), said.name)
+            while not file.exists():
+                assert process.is_alive(), Path(said.name).read_text(encoding="utf-8")
+                time.sleep(0.01)
+            process.kill()
+            process.join(60)
+
+    def _begin(self, what: Callable, command: list[str], said: str, **extra: str) -> BaseProcess:
+        arguments = (what, command, self.root, self.environment(**extra), said, _read_before())
+        process = _forks().Process(target=_become, args=arguments)
+        process.start()
+        return process
+
     def _fork(self, what: Callable, command: list[str], fails: bool, **extra: str) -> str:
         with tempfile.NamedTemporaryFile() as said:
-            environment = self.environment(**extra)
-            arguments = (what, command, self.root, environment, said.name, _read_before())
-            process = _forks().Process(target=_become, args=arguments)
-            process.start()
+            process = self._begin(what, command, said.name, **extra)
             process.join(900)
             output = Path(said.name).read_text(encoding="utf-8")
         if process.exitcode is None:
@@ -390,9 +405,9 @@ def executed(output: str) -> int:
     return int(re.search(r"chapters: (\d+) executed", output)[1])
 
 
-def make_book(root: Path, chapters: bool = True) -> Book:
-    """Write the throw-away book under ``root``, or what is around its chapters and claims."""
-    book, names = root / "book", ("one", "two") if chapters else ()
+def make_book(root: Path, *names: str) -> Book:
+    """Write the throw-away book under ``root`` with chapters of these names."""
+    book = root / "book"
     book.mkdir(parents=True)
     # With its bytecode, which the copies' sizes and times fit; what numba compiled is by its path.
     shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
@@ -406,12 +421,14 @@ def make_book(root: Path, chapters: bool = True) -> Book:
         f"      - file: {name}\n" for name in (*names, "reproduces")
     )
     (book / "_toc.yml").write_text(toc)
-    (book / "index.md").write_text(INDEX if chapters else "# A book\n")
+    (book / "index.md").write_text(INDEX if names else "# A book\n")
     for name in names:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
     (book / "reproduces.md").write_text("# Ledger\n\n```{ledger}\n```\n")
-    (book / "claims.yml").write_text(CLAIMS if chapters else "")
-    (book / "statements.yml").write_text(STATEMENTS if chapters else "")
+    claims = (f"- {each}" for each in CLAIMS.split("- ")[1:])
+    own = "".join(each for each in claims if any(f"chapter: {name}," in each for name in names))
+    (book / "claims.yml").write_text(own)
+    (book / "statements.yml").write_text(STATEMENTS if "one" in names else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):
         folder = root / "params" / profile
         folder.mkdir(parents=True)
