@@ -31,7 +31,7 @@ def once(blocks):
 
 @pytest.mark.slow
 def test_every_step_works(tmp_path):
-    book = make_book(tmp_path / "copy", chapters=False)
+    book = make_book(tmp_path / "copy")
     environment = book.environment()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     printed = []

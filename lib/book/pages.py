@@ -21,7 +21,6 @@ from lib.book.chapters import PROFILES, book_of, declared_parameters, read_chapt
 from lib.book.claims import DATA, LEARNER, NETWORK, TRAINING, Claim, differing
 from lib.book.execute import Executed, shown_by
 from lib.book.exercises import by_itself
-from lib.book.pictures import draw_cells
 from lib.book.records import by_size, figure_of
 from lib.book.render import (
     THIS_BUILD,
@@ -42,7 +41,6 @@ from lib.book.render import (
 )
 from lib.book.statements import OURS, Statement, verdict_of
 from lib.book.words import duration_text, name_text
-from lib.plot import svg_pair
 from lib.runs import fingerprint
 
 #: Parameters that say what was trained on what.
@@ -224,6 +222,11 @@ class Page:
         ours = {i for i in ids if self.run is None or of[i].run != THIS_BUILD}
         none = dict.fromkeys(("value", "shown", "interval"))
         drawn = {i: of[i].found if i in ours else of[i].found | none for i in ids}
+        if not claims[0].picture:
+            return self.lines(ids, caption)
+        from lib.book.pictures import draw_cells  # here, as importing these takes a second
+        from lib.plot import svg_pair
+
         figure = draw_cells(claims, drawn)
         if figure is None:
             return self.lines(ids, caption)

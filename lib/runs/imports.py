@@ -9,10 +9,13 @@ that imports by names it computes needs all of ``lib``.
 """
 
 import ast
+import gc
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +27,7 @@ _NAMED = re.compile(r"\blib(?:\.\w+)+")
 _COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
 _ALL_NAMES = {"globals", "locals", "vars"}
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_OWN_PLACE = {"__file__", "__package__", "__path__"}
 _OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
 
 
@@ -104,9 +108,10 @@ def source_file(module: str) -> Path | None:
     if module.partition(".")[0] != "lib":
         file = getattr(sys.modules.get(module), "__file__", None)
         return None if file is None else Path(file)
-    path = Path(lib.__file__).parents[1].joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return file if module and file.is_file() else None
+    root = os.path.dirname(os.path.dirname(lib.__file__))  # a thousand times a chapter
+    path = os.path.join(root, *module.split("."))
+    found = filter(os.path.isfile, (os.path.join(path, "__init__.py"), f"{path}.py"))
+    return next(map(Path, found), None)
 
 
 def _everything() -> list[Import]:
@@ -123,13 +128,26 @@ def _imports_of(file: Path) -> tuple[Import, ...]:
 @cache
 def _read(code: bytes) -> tuple[tuple[Import, ...], bytes]:
     """What a module imports, and SHA-256 of what Python makes of it, docstrings aside."""
-    tree = ast.parse(code)
-    found = tuple(_imports(tree))
-    for node in ast.walk(tree):
-        documented = isinstance(node, _DOCUMENTED)
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
-    return found, hashlib.sha256(ast.dump(tree).encode()).digest()
+    with _uncollected():
+        tree = ast.parse(code)
+        found = tuple(_imports(tree))
+        for node in ast.walk(tree):
+            documented = isinstance(node, _DOCUMENTED)
+            if documented and ast.get_docstring(node, clean=False) is not None:
+                del node.body[0]
+        return found, hashlib.sha256(ast.dump(tree).encode()).digest()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: trees have no cycles, and looking for some takes most time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _imports(tree: ast.Module) -> Iterator[Import]:
@@ -162,15 +180,18 @@ def _imports(tree: ast.Module) -> Iterator[Import]:
     yield from _used(nodes, packages)
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
+def _executed(tree: ast.AST) -> Iterator[ast.AST]:
     """All parts of a tree but docstrings and the bodies of ``if TYPE_CHECKING:``."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    yield node
-    for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    for child in ast.iter_child_nodes(node):
-        if not (for_types and child in node.body):
-            yield from _executed(child)
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        yield node
+        parts = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            parts = [part for part in parts if part not in node.body]
+        waiting += reversed(parts)
 
 
 def _named_in(text: str) -> Iterator[Import]:
@@ -224,9 +245,11 @@ def _passed_on(file: Path) -> tuple[dict[str, Import], bool]:
 @cache
 def _beside(file: Path) -> list[Path]:
     """Files beside code, or in a folder beside it, that it names and whose place it asks for."""
-    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-    words = {node.id for node in nodes if isinstance(node, ast.Name)}
-    if not words & {"__file__", "__package__", "__path__"}:
+    code = file.read_text(encoding="utf-8")
+    if not any(word in code for word in _OWN_PLACE):  # most
+        return []
+    nodes = list(ast.walk(ast.parse(code)))
+    if not any(isinstance(node, ast.Name) and node.id in _OWN_PLACE for node in nodes):
         return []
     texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
     named = [path for path in sorted(file.parent.iterdir()) if path.name in texts]

@@ -1,6 +1,5 @@
 """Builders beside html, one after the other in one checkout; builds from and to other places."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,7 +10,6 @@ from unittest import mock
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import throwaway
 from playwright.sync_api import Error, sync_playwright
 from site_tools import CHROMIUM, NEEDS_CHROMIUM
 from sphinx.errors import ExtensionError
@@ -19,6 +17,7 @@ from throwaway import Book, make_book
 
 from lib.book import sphinx_ext
 from lib.book.__main__ import main
+from lib.book.execute import BuildError, execute_chapter
 
 HREF = re.compile(r"""(?:href|src)=["']([^"'#][^"']*)["']""")
 
@@ -39,8 +38,8 @@ def dead_links(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory) -> Book:
-    """Below a name that URLs find hard; its chapters are executed by the first build."""
-    made = make_book(tmp_path_factory.mktemp("builders") / "Bücher und mehr")
+    """Below a name that URLs find hard; its chapter is executed by the first build."""
+    made = make_book(tmp_path_factory.mktemp("builders") / "Bücher und mehr", "one")
     made.edit("book/index.md", "# A book\n", "# [A book](https://example.org/away)\n")  # offline
     return made
 
@@ -52,20 +51,15 @@ def test_each_builder_leaves_pages_as_another_would_have_addressed_them(book, tm
         said = book.build("book", "-W", "--builder", builder)
         if builder != "linkcheck":
             assert dead_links(book.root / "book" / "_build" / builder) == []
-    assert "chapters: 0 executed, 2 unchanged" in said
-    # From elsewhere, by another spelling, on a bare machine: the same site, nothing is read anew.
-    bare = book.environment(LANG="C", LC_ALL="C")
-    del bare["HOME"]
-    spelled = f"{book.root.name}/../{book.root.name}/book"
-    given = {"cwd": book.root.parent, "env": bare, "umask": 0o077, "text": True}
-    done = subprocess.run(
-        book.command(spelled), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **given
-    )
-    assert "chapters: 0 executed, 2 unchanged" in done.stdout
-    assert "0 added, 0 changed, 0 removed" in done.stdout
+    assert "chapters: 0 executed, 1 unchanged" in said
+    # The same site, nothing is read anew.
+    said = book.build_from_elsewhere()
+    assert "chapters: 0 executed, 1 unchanged" in said
+    assert "0 added, 0 changed, 0 removed" in said
     # And where it was moved to, no chapter is executed anew.
-    subprocess.run(["cp", "-a", str(book.root), str(tmp_path / "moved")], check=True)
+    book.root.rename(tmp_path / "moved")
     assert Book(tmp_path / "moved").stale() == []
+    (tmp_path / "moved").rename(book.root)
 
 
 def test_a_builder_or_a_folder_that_will_not_do_is_named(book, tmp_path):
@@ -115,15 +109,18 @@ AS_OTHERS = (
 
 @pytest.fixture(scope="module")
 def kept_from_writing(tmp_path_factory):
-    """A book that may only be read, by somebody without a home; how to run a command there."""
+    """A book of one chapter that may only be read, by somebody without a home and a language.
+
+    And how to run a command there.
+    """
     home = tmp_path_factory.mktemp("home")
-    book = make_book(tmp_path_factory.mktemp("kept") / "book")
+    book = make_book(tmp_path_factory.mktemp("kept") / "book", "one")
     paths = [home, book.root, *book.root.rglob("*")]
     for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
 
     def run(*command: str, status: int = 0, **extra: str) -> str:
-        bare = book.environment(HOME=str(home), **extra)
+        bare = book.environment(HOME=str(home), LANG="C", LC_ALL="C", **extra)
         bare.pop("NUMBA_CACHE_DIR", None)  # which workers of pytest have
         given = {"cwd": book.root, "env": bare, "text": True, "capture_output": True}
         program = Path(sys.executable).with_name(command[0])
@@ -140,17 +137,24 @@ def kept_from_writing(tmp_path_factory):
 def test_a_checkout_that_may_not_be_written_is_built_into_another_folder(
     kept_from_writing, tmp_path
 ):
-    (book, run), out, found = kept_from_writing, tmp_path / "out", tmp_path / "found.json"
+    (_, run), out = kept_from_writing, tmp_path / "out"
     command = ("jupyter-book", "build", "book", "--path-output", str(out))
     said = run(*command, COMPANION_CACHE=str(tmp_path / "kept"))
-    assert "chapters: 2 executed" in said, said
-    assert (out / "_build" / "html" / "two.html").exists()
-    stage = ("python", throwaway.__file__)  # of a build
-    run(*stage, "stale", str(found), COMPANION_CACHE=str(tmp_path / "kept"))
-    assert json.loads(found.read_text()) == []
-    said = run(*stage, "execute", str(found), status=1, COMPANION_CACHE=str(book.root / "kept"))
-    assert "COMPANION_CACHE may name a folder that can be written" in said
-    assert "Traceback" not in said
+    assert "chapters: 1 executed" in said, said
+    assert (out / "_build" / "html" / "one.html").exists()
+    assert len(list(tmp_path.glob("kept/**/one/*.json"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    """Before anything is executed; it is asked for where a checkout may not be written."""
+    (tmp_path / "book").mkdir()
+    chapter = tmp_path / "book" / "one.py"
+    chapter.write_text("# %%\nraise RuntimeError\n")
+    (tmp_path / "book" / "claims.yml").write_text("")
+    (tmp_path / ".cache").touch()
+    monkeypatch.setenv("COMPANION_CACHE", str(tmp_path / ".cache" / "kept"))
+    with pytest.raises(BuildError, match="COMPANION_CACHE may name a folder that can be written"):
+        execute_chapter(chapter, "quick")
 
 
 @pytest.mark.slow

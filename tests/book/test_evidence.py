@@ -55,7 +55,7 @@ def errs_at_its_level(found, uses_it_up: bool) -> None:
     assert not uses_it_up or min(errors) >= stats.binom.ppf(1e-4, REPETITIONS, 0.025)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_without_an_effect_either_verdict_is_as_rare_as_it_says(n, step):
     """Also of values with ties, as accuracies on few points have."""
@@ -103,8 +103,8 @@ def test_welch_of_few_runs_as_the_pages_tests_use_it(n, times, shape):
     assert both > most(0.05) if shape == "exponential" and times > 1 else both <= most(0.06)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
-@pytest.mark.parametrize("points", [0.0, 0.3, 1.0, 10.0])
+@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize("points", [0.0, 0.3, 10.0])
 def test_over_trainings_and_points_either_verdict_is_as_rare_as_it_says(n, points):
     """`points` is the variance due to points in units of that of a mean of the trainings."""
     rng = np.random.default_rng([n, int(10 * points)])

@@ -369,7 +369,7 @@ def test_a_group_of_cells_is_drawn_from_recorded_runs_or_this_build_alone(book, 
     plain = {i: replace(each, picture="") for i, each in claims.items()}
     assert "<figure" not in shown(page_of(book, of, claims=plain, records=records), of)
     drawn = []  # what only this build has stands in no picture of a recorded run
-    monkeypatch.setattr("lib.book.pages.draw_cells", lambda _, found: drawn.append(found))
+    monkeypatch.setattr("lib.book.pictures.draw_cells", lambda _, found: drawn.append(found))
     shown(page, of)
     shown(page_of(book, of, claims=claims, records={}), of)
     assert [[run["value"] for run in each.values()] for each in drawn] == [[9.0, None], [0.5, 0.5]]

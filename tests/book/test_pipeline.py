@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -18,6 +16,7 @@ from unittest import mock
 
 import pytest
 from bs4 import BeautifulSoup
+from click.testing import CliRunner
 from throwaway import Book, edited, executed, make_book, without
 
 pytestmark = pytest.mark.slow
@@ -31,7 +30,7 @@ def first(tmp_path_factory) -> tuple[Book, Book, subprocess.CompletedProcess]:
 
     It is a checkout of git, and a parameter of its first chapter may name a file.
     """
-    book = make_book(tmp_path_factory.mktemp("built") / "book")
+    book = make_book(tmp_path_factory.mktemp("built") / "book", "one", "two")
     book.edit("book/one.py", "names: list", 'own: str = "own.csv"  # {own.csv} a file\nnames: list')
     _origin(book.root, None)
     done = by_command(book)
@@ -76,37 +75,54 @@ def by_command(book: Book) -> subprocess.CompletedProcess:
 def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
     """Where nothing has changed, it says so at once; without a note, it changes no file."""
     before = built.site_state()
-    assert by_command(built).stdout == f"{SAID}{built.html / 'index.html'}\n"
+    assert built.inside(_command) == f"{SAID}{built.html / 'index.html'}\n"
     note(built).unlink()
-    again = by_command(built)
+    again = built.noted()
     assert built.site_state() == before
-    for done, how in ((first[2], r"executed in \d+ s"), (again, "from the cache")):
-        assert done.returncode == 0
-        assert done.stderr == ""
-        *lines, last = done.stdout.splitlines()
-        assert sorted(re.sub(how, "HOW", line) for line in lines) == [
+    assert note(built).exists()
+    assert (first[2].returncode, first[2].stderr) == (0, "")
+    *lines, last = first[2].stdout.splitlines()
+    assert last == str(built.html / "index.html")
+    for found, how in ((lines, r"executed in \d+ s"), (again.splitlines(), "from the cache")):
+        assert sorted(re.sub(how, "HOW", each) for each in found if "(quick): " in each) == [
             "chapter one (quick): HOW",
             "chapter two (quick): HOW",
         ]
-        assert last == str(built.html / "index.html")
+    assert len(lines) == 2
 
 
 def note(book: Book) -> Path:
     return book.html.parent / ".companion-note.json"
 
 
-def test_a_red_build_keeps_the_site_and_names_chapter_cell_and_error(built):
-    """It shows all that it said; a second build after a failed one must fail as well."""
+def _command() -> str:
+    """What `make book` prints."""
+    from lib.book.__main__ import main
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["build"]) == 0
+    return printed.getvalue()
+
+
+def test_what_a_red_build_said_is_shown_after_it(tmp_path, monkeypatch, capfd):
+    """The lines of chapters go through as they come."""
+    from lib.book.__main__ import main
+
+    program = tmp_path / "jupyter-book"
+    program.write_text("#!/bin/sh\necho held\necho 'chapter one (quick): done'\nexit 3\n")
+    program.chmod(0o700)
+    (tmp_path / "book").mkdir()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert main(["build", "--book", str(tmp_path / "book")]) == 3
+    assert tuple(capfd.readouterr()) == ("chapter one (quick): done\n", "held\n")
+
+
+def test_a_red_build_keeps_the_site(built):
+    """What it says of a cell, and that it fails again: see `EXECUTIONS`."""
     before = built.site_state()
-    built.edit("book/two.py", "seven=7)", "seven=7)\nraise RuntimeError('no good')")
-    failed = by_command(built)
-    assert failed.returncode != 0
-    assert str(built.html) not in failed.stdout
-    assert "executing chapter two" in failed.stderr  # what was held back
-    assert "chapter two, cell 1" in failed.stderr
-    assert "RuntimeError: no good" in failed.stderr
+    built.edit("params/quick/one.yml", "2.0", "200.0")
+    assert "parameter base = 200.0 is not allowed" in built.build(fails=True)
     assert built.site_state() == before
-    assert built.stale() == ["two"]
 
 
 def test_a_site_that_was_touched_is_made_good(built):
@@ -123,24 +139,21 @@ def test_a_site_that_was_touched_is_made_good(built):
     gone = [built.html / name for name in ("notebooks/one.ipynb", "_static/fonts/italic.woff")]
     for path in gone:
         path.unlink()
-    next(built.root.glob(".cache/book/two/*.json")).unlink()
-    assert executed(built.build()) == 1
+    write = 'from pathlib import Path\nPath("book/index.md").write_text(Path("book/index.md")'
+    built.edit("book/two.py", "chapter.values", f"{write}.read_text())\nchapter.values")
+    assert "chapter two (quick): executed" in built.noted()
     after = built.site_state()
     assert after.keys() == before.keys()
     files = [*files, *(path.relative_to(built.html).as_posix() for path in gone)]
     assert [after[file] for file in files] == [before[file] for file in files]
     assert built.page("index").rstrip().endswith("</html>")
     assert not note(built).exists()
-    write = 'from pathlib import Path\nPath("book/index.md").write_text(Path("book/index.md")'
-    built.edit("book/two.py", "chapter.values", f"{write}.read_text())\nchapter.values")
-    assert "chapter two (quick): executed" in built.noted()
-    assert not note(built).exists()
     built.edit("book/one.py", "Prose says", "Words say")
     said = built.noted()
     assert "chapter two (quick): from the cache" in said
     assert "0 added, 1 changed, 0 removed" in said  # other pages are not read anew
     assert note(built).exists()
-    assert by_command(built).stdout.startswith(SAID)
+    assert built.inside(_command).startswith(SAID)
 
 
 # ------------------------------------------------------------- pages
@@ -169,14 +182,12 @@ def test_prose_a_comment_and_folding_show_without_execution_and_a_killed_build_h
     built.edit("book/one.py", "double = 2 * base", "# Twice.\ndouble = 2 * base  # as said")
     closed = built.page("one").count("class='companion-code'")
     built.edit("book/one.py", "# %%\n# Twice.", '# %% tags=["lesson"]\n# Twice.')
-    process = built.start()
-    _wait_for(built.html.parent / ".companion-unfinished", process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    built.kill_when(built.html.parent / ".companion-unfinished")
     page = built.html / "two.html"
     page.write_text(page.read_text(encoding="utf-8")[:500], encoding="utf-8")
     output = built.build()
     assert executed(output) == 0
+    assert not note(built).exists()  # which only `make book` leaves
     for name in ("index", "one", "two", "reproduces"):
         assert built.page(name).rstrip().endswith("</html>")
     shown = BeautifulSoup(built.page("one"), "html.parser").get_text()
@@ -185,14 +196,6 @@ def test_prose_a_comment_and_folding_show_without_execution_and_a_killed_build_h
     assert built.page("one").count("class='companion-code'") == closed - 1
     assert "# Twice.\\n" in (built.html / "notebooks" / "one.ipynb").read_text()
     assert "double is 4.0" in shown
-
-
-def _wait_for(file: Path, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 120
-    while not file.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
@@ -480,6 +483,8 @@ EXECUTIONS: dict[str, Callable[[], AbstractContextManager]] = {
     "damaged data": lambda: edited(DATA, lambda _: b"4 5 6\n"),
     "lib changes": lambda: put_back("lib/check.py", in_one("double = 2", LATE)),
     "a warning": lambda: in_two("import warnings; warnings.warn('careful')"),
+    "an error": lambda: in_two("raise RuntimeError('no good')"),
+    "the same error": lambda: in_two("raise RuntimeError('no good')"),
     "no verdict": lambda: in_one('chapter.check("T-1", double)', "None"),
     "bad parameters": lambda: edited("params/quick/one.yml", lambda _: b"base: 200.0\n"),
     "words to a driver's user": lambda: together(
@@ -495,7 +500,8 @@ def _executions() -> dict[str, dict]:
     """
     from lib.book import chapters, execute, kernels
 
-    kernels.Fork.preloaded = ("ipykernel.kernelapp", "matplotlib.pyplot", "pandas", "scipy.special")
+    given = "ipykernel.kernelapp", "matplotlib.pyplot", "pandas", "scipy.special"
+    kernels.Fork.preloaded = (*given, "lib.book.session", "lib.data")
     kernels.ChapterKernelManager = kernels.ForkedKernelManager
     book, found = Path("book").absolute(), {}
     for name, change in EXECUTIONS.items():
@@ -568,6 +574,8 @@ def test_what_moves_values_and_verdicts(executions, change, now, double, verdict
         ("damaged data", ["numbers", "SHA-256"]),
         ("lib changes", ["lib changed while chapter one was executed"]),
         ("a warning", ["chapter two, cell 1 wrote to standard error", "careful"]),
+        ("an error", ["chapter two, cell 1", "RuntimeError: no good"]),
+        ("the same error", ["chapter two, cell 1", "RuntimeError: no good"]),
         ("no verdict", ["one leaves T-1 unchecked"]),
         ("bad parameters", ["parameter base = 200.0 is not allowed"]),
     ],
@@ -603,10 +611,13 @@ def test_the_repository_is_known_from_an_address_by_https_too(tmp_path, address,
 
 def test_papermill_prints_the_declarations(template):
     """What else it does: `test_notebooks.py` and `test_handed_out.py`."""
-    command = [str(Path(sys.executable).parent / "papermill"), "--help-notebook", "book/one.py"]
-    given = {"cwd": template.root, "env": template.environment(), "text": True}
-    done = subprocess.run(command, capture_output=True, **given)
-    assert "base: float (default 2.0)" in done.stdout
+    assert "base: float (default 2.0)" in template.inside(_declarations)
+
+
+def _declarations() -> str:
+    from papermill.cli import papermill
+
+    return CliRunner().invoke(papermill, ["--help-notebook", "book/one.py"]).output
 
 
 def test_files_that_parameters_name_count(tmp_path):

@@ -73,7 +73,7 @@ DESKTOP = {"width": 1280, "height": 900}
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory) -> Book:
-    made = make_book(tmp_path_factory.mktemp("published") / "book")
+    made = make_book(tmp_path_factory.mktemp("published") / "book", "one", "two")
     for name, more in (("one.py", SHOWS), ("index.md", PROSE)):
         with (made.root / "book" / name).open("a", encoding="utf-8") as file:
             file.write(more)

@@ -1,9 +1,10 @@
-"""A throw-away book of two chapters, built end to end with a copy of ``lib``.
+"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``.
 
 ``python throwaway.py WHAT FILE`` is a part of a build, in the book's folder: see `Book.execute`.
 """
 
 import functools
+import gc
 import hashlib
 import json
 import multiprocessing
@@ -13,10 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +168,11 @@ class Book:
         """Build as ``python -m lib.book build`` does, which has a build leave a note."""
         return self._fork(_noted, self.command("-W", "book"), False, **extra)
 
+    def build_from_elsewhere(self) -> str:
+        """Build from another folder, by another spelling, without a home and for oneself alone."""
+        spelled = f"{self.root.name}/../{self.root.name}/book"
+        return self._fork(_elsewhere, self.command(spelled), False)
+
     def inside(self, what: Callable[[], Any], **extra: str) -> Any:
         """What a function of a test's module, which imports lib itself, gives in a fork."""
         with tempfile.TemporaryDirectory() as folder:
@@ -200,11 +208,25 @@ class Book:
                 output = self._fork(_part, command[2:], fails, **extra)
             return output, json.loads(file.read_text()) if file.exists() else None
 
+    def kill_when(self, file: Path) -> None:
+        """Kill a build as soon as a file is there."""
+        with tempfile.NamedTemporaryFile() as said:
+            process = self._begin(_build, self.command(), said.name)
+            while not file.exists():
+                assert process.is_alive(), Path(said.name).read_text(encoding="utf-8")
+                time.sleep(0.01)
+            process.kill()
+            process.join(60)
+
+    def _begin(self, what: Callable, command: list[str], said: str, **extra: str) -> BaseProcess:
+        arguments = (what, command, self.root, self.environment(**extra), said, _read_before())
+        process = _forks().Process(target=_become, args=arguments)
+        process.start()
+        return process
+
     def _fork(self, what: Callable, command: list[str], fails: bool, **extra: str) -> str:
         with tempfile.NamedTemporaryFile() as said:
-            arguments = (what, command, self.root, self.environment(**extra), said.name)
-            process = _forks().Process(target=_become, args=arguments)
-            process.start()
+            process = self._begin(what, command, said.name, **extra)
             process.join(900)
             output = Path(said.name).read_text(encoding="utf-8")
         if process.exitcode is None:
@@ -254,11 +276,46 @@ def _forks() -> BaseContext:
     return context
 
 
+@functools.cache
+def _read_before() -> dict[bytes, tuple[list, bytes]]:
+    """What a build finds in files of lib, by their hashes: half of its processor time."""
+    from lib.runs import imports
+
+    files = map(imports.source_file, imports.needed("lib.book.sphinx_ext").modules)
+    read = {code: imports._read(code) for code in (file.read_bytes() for file in files)}
+    return {_hash(code): ([*map(tuple, found)], of) for code, (found, of) in read.items()}
+
+
+def _hash(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
+
+
+def _know(before: dict[bytes, tuple[list, bytes]]) -> None:
+    """Read no file of lib that is as it was."""
+    from lib.runs import imports
+
+    read = imports._read
+
+    def known(code: bytes) -> tuple[tuple, bytes]:
+        if (found := before.get(_hash(code))) is None:
+            return read(code)
+        return tuple(imports.Import(*each) for each in found[0]), found[1]
+
+    imports._read = known
+
+
 def _become(
-    what: Callable, command: list[str], root: Path, environment: dict[str, str], said: str
+    what: Callable,
+    command: list[str],
+    root: Path,
+    environment: dict[str, str],
+    said: str,
+    before: dict[bytes, tuple[list, bytes]],
 ) -> None:
     """Be a process that is started with this command, folder and environment."""
     assert "lib" not in sys.modules
+    gc.freeze()  # what was imported is looked through no more
+    gc.set_threshold(100_000)
     with open(said, "wb", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(1, 2)
@@ -266,6 +323,7 @@ def _become(
     os.environ.update(environment)
     os.chdir(root)
     sys.path.insert(0, str(root))
+    _know(before)
     what(command)
 
 
@@ -278,6 +336,13 @@ def _build(command: list[str]) -> None:
 
 def _give(what: Callable[[], Any], command: list[str]) -> None:
     Path(command[0]).write_text(json.dumps(what()))
+
+
+def _elsewhere(command: list[str]) -> None:
+    os.chdir("..")
+    os.umask(0o077)
+    del os.environ["HOME"]
+    _build(command)
 
 
 def _noted(command: list[str]) -> None:
@@ -340,9 +405,9 @@ def executed(output: str) -> int:
     return int(re.search(r"chapters: (\d+) executed", output)[1])
 
 
-def make_book(root: Path, chapters: bool = True) -> Book:
-    """Write the throw-away book under ``root``, or what is around its chapters and claims."""
-    book, names = root / "book", ("one", "two") if chapters else ()
+def make_book(root: Path, *names: str) -> Book:
+    """Write the throw-away book under ``root`` with chapters of these names."""
+    book = root / "book"
     book.mkdir(parents=True)
     # With its bytecode, which the copies' sizes and times fit; what numba compiled is by its path.
     shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
@@ -356,12 +421,14 @@ def make_book(root: Path, chapters: bool = True) -> Book:
         f"      - file: {name}\n" for name in (*names, "reproduces")
     )
     (book / "_toc.yml").write_text(toc)
-    (book / "index.md").write_text(INDEX if chapters else "# A book\n")
+    (book / "index.md").write_text(INDEX if names else "# A book\n")
     for name in names:
         (book / f"{name}.py").write_text({"one": ONE, "two": TWO}[name])
     (book / "reproduces.md").write_text("# Ledger\n\n```{ledger}\n```\n")
-    (book / "claims.yml").write_text(CLAIMS if chapters else "")
-    (book / "statements.yml").write_text(STATEMENTS if chapters else "")
+    claims = (f"- {each}" for each in CLAIMS.split("- ")[1:])
+    own = "".join(each for each in claims if any(f"chapter: {name}," in each for name in names))
+    (book / "claims.yml").write_text(own)
+    (book / "statements.yml").write_text(STATEMENTS if "one" in names else "")
     for profile, base in (("quick", 2.0), ("standard", 20.0)):
         folder = root / "params" / profile
         folder.mkdir(parents=True)

@@ -144,7 +144,7 @@ def test_a_build_takes_over_from_a_killed_one(builder, tmp_path, tmp_path_factor
 
 @pytest.mark.long
 def test_killed_builds_of_a_whole_site(processes, tmp_path):
-    book = make_book(tmp_path / "book")
+    book = make_book(tmp_path / "book", "one", "two")
     tokenless = book.environment
     book.environment = lambda **extra: tokenless(**extra) | {RUN_MARK: processes.token}
     book.build()

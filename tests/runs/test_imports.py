@@ -45,6 +45,7 @@ FILES = {
     "shelf/table.yml": "a: 1\n",
     "shelf/examples/one.py": "1\n",
     "own/__init__.py": "from lib.shelf import second\nSTATE = {}\n",
+    "other/table.yml": "a: 1\n",  # beside the module of that name
     "other.py": '"""As lib.own and ``lib.shelf.two`` do."""\nhelp = 1\n',
 }
 
