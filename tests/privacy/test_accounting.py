@@ -26,7 +26,7 @@ from lib.privacy.accounting import _by_losses
 from lib.privacy.losses import loss_distributions
 from lib.privacy.renyi import ORDERS, gaussian_bound, renyi_divergence
 
-SIGMAS = (1e-300, 1e-160, 1e-20, 0.05, 0.5, 1.0, 3.0, 1e300)
+SIGMAS = (1e-300, 1e-160, 1e-20, 0.05, 1.0, 3.0, 1e300)
 RATES = (1e-12, 0.01, 0.9, 1.0)
 STEPS = (1, 100, 10**9)
 DELTAS = (1e-300, 1e-20, 1e-9, 1e-5, 1e-2)
