@@ -49,7 +49,7 @@ def gaussian_epsilon(mu, delta):
 
 @pytest.fixture(scope="module")
 def grid():
-    """Epsilons of 960 cells: accountant, sigma, rate, steps, delta."""
+    """Epsilons of 840 cells: accountant, sigma, rate, steps, delta."""
     found = np.empty((2, len(SIGMAS), len(RATES), len(STEPS), len(DELTAS)))
     for i, j, k in itertools.product(*(range(len(each)) for each in (SIGMAS, RATES, STEPS))):
         history = ledger((RATES[j], SIGMAS[i], STEPS[k]))
