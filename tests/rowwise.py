@@ -6,6 +6,7 @@ A table is read best with a call on a line or two, so the formatter is off.
 # ruff: noqa: C408
 # fmt: off
 
+import functools
 import importlib
 import itertools
 from collections.abc import Callable, Mapping
@@ -234,12 +235,25 @@ then("suitability.CorrectnessEstimator.predict", dict(rows=TEST), ">rows", per_r
     call=lambda signals, correct, rows: S.CorrectnessEstimator().fit(
         signals, correct).predict(rows),
     recode={"signals rows": PLACED}, rtol=1e-6)
+
+@functools.cache
+def plainly_fitted(*m, splits):
+    """What most cases of a row ask for: fitted to the example as it is, once."""
+    return S.make_estimator(*m, splits=splits).fit(TABLE, CORRECT)
+
+
+def fitted_estimator(*m, splits, signals, correct):
+    if signals is TABLE and correct is CORRECT:
+        return plainly_fitted(*m, splits=splits)
+    return S.make_estimator(*m, splits=splits).fit(signals, correct)
+
+
 for m in (*zip(S.ESTIMATORS, itertools.cycle(S.CALIBRATIONS), strict=False),
     ("logistic", "platt"), ("decision-tree", "isotonic"), ("svm", "isotonic")):
     whole = m in (("logistic", "platt"), ("logistic", "none"), ("decision-tree", "isotonic"))
     then("suitability.make_estimator", dict(rows=TEST), ">rows", per_row="*",
-        call=lambda signals, correct, rows, m=m, splits=5 if whole else 2: S.make_estimator(
-            *m, splits=splits).fit(signals, correct).predict_proba(rows),
+        call=lambda signals, correct, rows, m=m, splits=5 if whole else 2: fitted_estimator(
+            *m, splits=splits, signals=signals, correct=correct).predict_proba(rows),
         recode={"signals rows": UNITS} if whole else (), rtol=1e-3, only="" if whole else "names")
 WIDE = dyadic(rng.normal(size=(N, 12)) + CORRECT[:, None])
 add("suitability.anova_table", dict(signals=WIDE, correct=CORRECT), "signals correct",
