@@ -11,6 +11,7 @@ in a way that keeps it out of an ordinary run.
 """
 
 import functools
+import gc
 import hashlib
 import os
 import re
@@ -151,6 +152,15 @@ def pytest_ignore_collect(collection_path, config):
     if not re.fullmatch(r"test_\w+\.py", path.name) or mark not in ("fast", *WRITTEN):
         return None
     return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What was imported and collected stays: no garbage collection need look at it ever again."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def together(nodeid: str) -> str:

@@ -82,7 +82,7 @@ def test_largest_accuracy(prevalence, ratio):
 
 def test_bounds_with_many_trials():
     """A setting of their test of repeated splits, for all three choices of a threshold."""
-    mu, ratio, delta, n = 1.5, 0.5, 0.1, 30_000
+    mu, ratio, delta, n = 1.5, 0.5, 0.1, 20_000
     given = both(normal_scores(mu, n), normal_scores(0, int(n * ratio)))
     truth = true_best_epsilon(mu, delta)
     bounds = {

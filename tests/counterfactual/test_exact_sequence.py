@@ -259,7 +259,7 @@ def test_where_nobody_abstains_a_group_is_a_t_interval():
 @pytest.mark.slow
 def test_intervals_of_groups_hold_all_together():
     """Five groups of 12 to 150 points, propensities known, a poor guess."""
-    rng, held, trials = np.random.default_rng(5), 0, 400
+    rng, held, trials = np.random.default_rng(5), 0, 200
     sizes, rates = [12, 20, 40, 80, 150], [0.3, 0.4, 0.5, 0.6, 0.7]
     groups, rate = np.repeat(np.arange(5), sizes), np.repeat(rates, sizes)
     n = len(groups)

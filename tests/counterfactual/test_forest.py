@@ -49,7 +49,7 @@ def features_of_roots(forest):
 
 @pytest.mark.parametrize(("kind", "d", "classes"), [("distinct", 10, False), ("ties", 10, True)])
 def test_same_distribution_as_scikit_learn(kind, d, classes):
-    """2000 trees of ours, 1200 of theirs in two forests whose difference is the yardstick.
+    """2000 trees of ours, 600 of theirs in two forests whose difference is the yardstick.
 
     The sizes of the trees and what they split first tell more than averages of predictions.
     """
@@ -65,16 +65,16 @@ def test_same_distribution_as_scikit_learn(kind, d, classes):
         return forest.predict_proba(new)[:, 1] if classes else forest.predict(new)
 
     mine = ours(2000, random_state=0).fit(x, y)
-    pair = [theirs(600, random_state=seed).fit(x, y) for seed in (1, 2)]
+    pair = [theirs(300, random_state=seed).fit(x, y) for seed in (1, 2)]
     first, second = (predict(forest) for forest in pair)
     yardstick = np.abs(first - second).mean()
     difference = predict(mine) - (first + second) / 2
-    # The yardstick is for 600 trees against 600, the difference for 2000 against 1200.
-    limit = 1.5 * yardstick * np.sqrt((1 / 2000 + 1 / 1200) / (1 / 600 + 1 / 600))
+    # The yardstick is for 300 trees against 300, the difference for 2000 against 600.
+    limit = 1.5 * yardstick * np.sqrt((1 / 2000 + 1 / 600) / (1 / 300 + 1 / 300))
     assert np.abs(difference).mean() <= limit
     assert abs(difference.mean()) <= limit
     sizes = numbers_of_nodes(mine), np.concatenate([numbers_of_nodes(f) for f in pair])
-    error = np.hypot(sizes[0].std() / np.sqrt(2000), sizes[1].std() / np.sqrt(1200))
+    error = np.hypot(sizes[0].std() / np.sqrt(2000), sizes[1].std() / np.sqrt(600))
     assert abs(sizes[0].mean() - sizes[1].mean()) < 4 * error
     assert sizes[0].std() == pytest.approx(sizes[1].std(), rel=0.1)
     roots = [

@@ -353,7 +353,7 @@ def linear_fit(x, r, s, fold):
 def test_coverage(known):
     """Of each bound by its end of the interval, and of both."""
     rng = np.random.default_rng(11)
-    repetitions, n, shares = 500, 600, [0.1, 0.4]
+    repetitions, n, shares = 300, 600, [0.1, 0.4]
     truth = np.array([true_bounds(gamma) for gamma in shares])
     rows = []
     for _ in range(repetitions):

@@ -25,7 +25,7 @@ from lib.privacy import (
 from lib.privacy.losses import loss_distributions
 from lib.privacy.renyi import ORDERS, gaussian_bound, renyi_divergence
 
-SIGMAS = (1e-300, 1e-160, 1e-20, 0.05, 0.5, 1.0, 3.0, 1e300)
+SIGMAS = (1e-300, 1e-160, 1e-20, 0.05, 1.0, 3.0, 1e300)
 RATES = (1e-12, 0.01, 0.9, 1.0)
 STEPS = (1, 100, 10**9)
 DELTAS = (1e-300, 1e-20, 1e-9, 1e-5, 1e-2)
@@ -48,7 +48,7 @@ def gaussian_epsilon(mu, delta):
 
 @pytest.fixture(scope="module")
 def grid():
-    """Epsilons of 960 cells: accountant, sigma, rate, steps, delta."""
+    """Epsilons of 840 cells: accountant, sigma, rate, steps, delta."""
     found = np.empty((2, len(SIGMAS), len(RATES), len(STEPS), len(DELTAS)))
     for i, j, k in itertools.product(*(range(len(each)) for each in (SIGMAS, RATES, STEPS))):
         history = ledger((RATES[j], SIGMAS[i], STEPS[k]))

@@ -154,7 +154,7 @@ def test_what_is_smooth_changes_by_a_factor_of_at_most_e_to_the_beta(sigma, orde
         ).sum()
 
     changes, ratios = [], []
-    for _ in range(120):
+    for _ in range(60):
         votes = [rows[i] for i in rng.integers(len(rows), size=3)]
         changed = []
         for row in votes:
@@ -295,7 +295,7 @@ def test_no_more_is_published_than_is_free(votes, queries, sigma):
     run = {"sigma1": sigma, "sigma2": sigma, "threshold": 150.0, "delta": 1e-5}
     given = [votes] * queries
     free = pate_epsilon(given, **run, answered=[True] * queries).data_independent
-    for seed in range(5):
+    for seed in range(2):
         for answered in (queries, [True] * queries):
             cost = publish_epsilon(given, **run, answered=answered, seed=seed)
             assert 0 <= cost.low <= cost.high <= free * (1 + 1e-12)

@@ -78,7 +78,7 @@ def test_against_dp_accounting_rounded_up_and_down():
                 sigma,
                 sampling_prob=q,
                 pessimistic_estimate=pessimistic,
-                value_discretization_interval=2e-4,
+                value_discretization_interval=4e-4,
                 use_connect_dots=pessimistic,
             ).self_compose(steps)
             total = one if total is None else total.compose(one)

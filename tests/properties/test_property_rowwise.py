@@ -133,7 +133,8 @@ def rows_of(row, group):
 def test_the_order_of_rows_does_not_matter(row):
     for i, group in enumerate(row.groups):
         n = rows_of(row, group)
-        for order in (np.random.default_rng(0).permutation(n), np.arange(n)[::-1]):
+        orders = np.random.default_rng(0).permutation(n), np.arange(n)[::-1]
+        for order in orders[: 1 if row.only == "names" else 2]:  # those take long
             moved = {a: np.take(row.given[a], order, axis=axis) for a, axis in group.items()}
             if i not in row.fixed:
                 after = order if i == row.follow else None

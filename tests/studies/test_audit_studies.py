@@ -107,7 +107,7 @@ def test_equal_rates_are_where_the_bayesian_bound_fails():
 
 
 def test_selection_study():
-    repetitions, level = 200, 0.9
+    repetitions, level = 100, 0.9
     table = selection_study([0.0, 1.0], 128, repetitions, 0.01, level, seed=3)
     share = table.set_index(["mu", "method", "choice"])["exceeds"]
     ceiling = stats.binom.isf(1e-4, repetitions, 1 - level) / repetitions
@@ -120,9 +120,9 @@ def test_selection_study():
 
 def test_the_best_bayesian_bound_fails_at_p3s_own_level_too():
     """The lower limit of a two-sided 90% interval (P3, Eq. 4) may be too high in 5%."""
-    table = selection_study([0.0, 0.3], 256, 120, 0.01, 0.95, seed=5)
+    table = selection_study([0.0, 0.3], 256, 60, 0.01, 0.95, seed=5)
     share = table.set_index(["mu", "method", "choice"])["exceeds"]
-    several = stats.binom.isf(1e-4, 120, 3 * 0.05) / 120  # by chance, if it were three times
+    several = stats.binom.isf(1e-4, 60, 3 * 0.05) / 60  # by chance, if it were three times
     assert min(share[mu, "bayesian", "best"] for mu in (0.0, 0.3)) > several
 
 
@@ -183,9 +183,9 @@ def test_neither_verdict_on_widths_is_more_frequent_than_it_says():
     ratio = np.where(np.isinf(theirs), 0.0, ours / theirs)  # as far below 1 as can be
     ratio = ratio / np.median(ratio)
     assert abs(np.mean(ratio < 1) - 0.5) < 0.02
-    drawn = np.random.default_rng(3).choice(ratio, (500, 10))
+    drawn = np.random.default_rng(3).choice(ratio, (300, 10))
     found = verdicts(np.stack([drawn, np.ones_like(drawn)], axis=2))
-    assert max(found[REDUCED], found[NOT_REPRODUCED]) <= stats.binom.isf(1e-3, 500, 0.025)
+    assert max(found[REDUCED], found[NOT_REPRODUCED]) <= stats.binom.isf(1e-3, 300, 0.025)
     assert min(found[REDUCED], found[NOT_REPRODUCED]) > 0  # about 1 in 100 each
 
 

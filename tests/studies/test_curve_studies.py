@@ -103,9 +103,9 @@ def test_a_false_proof_among_true_ones_is_refuted():
 
 
 def test_a_ledger_is_nearly_reached_where_nothing_else_hides_a_record():
-    rate, points = 0.004, 5000
-    training = trade_offs.PrivateTraining("some", points, round(rate * points), 120, 6.0, 0.0)
-    channel = training.attacked(600, 0.95, 3, 120)
+    rate, points = 0.02, 2500
+    training = trade_offs.PrivateTraining("some", points, round(rate * points), 60, 6.0, 0.0)
+    channel = training.attacked(600, 0.95, 3, 60)
     attack, proven = channel.attacks["weight"], channel.proven
     estimate, low, _ = attack.tpr(0.1)
     assert attack.margin(proven.fnr) <= 0

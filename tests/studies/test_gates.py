@@ -43,7 +43,7 @@ def test_gates_start_near_one_half_and_have_their_layers(gate, layers):
 
 def test_a_trial_says_what_each_gate_and_loss_left():
     data, spec = all_points("digits", "small_cnn")
-    given = {"steps": 8, "batch_size": 64, "rate": 0.05, "seeds": 2}
+    given = {"steps": 4, "batch_size": 64, "rate": 0.05, "seeds": 2}
     table = gates.trial(data, spec, **given)
     assert len(table) == len(gates.STEPS)
     numbers = table[["accuracy", "of the first tenth", "auxiliary", "accepts"]]

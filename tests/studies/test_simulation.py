@@ -34,7 +34,7 @@ def test_labels_are_released_with_the_right_probability(epsilon):
 @pytest.mark.slow
 def test_valid_bounds_keep_their_level_and_the_papers_does_not():
     """With 100 classes and little to find, P5's interval claims far too much."""
-    repetitions, level = 100, 0.95
+    repetitions, level = 60, 0.95
     table = randomized_response_study([0.5, 3.0], 100, 400, repetitions, level=level, seed=0)
     assert (table["repetitions"] == repetitions).all()
     found = table.set_index(["interval", "epsilon"])

@@ -34,11 +34,11 @@ def study(n=6000):
 
 @pytest.fixture(scope="module")
 def draws():
-    return simulate_cheats(study(), 400, 100, 0.03, 40, np.random.default_rng(0)).assign(seed=0)
+    return simulate_cheats(study(), 400, 100, 0.03, 30, np.random.default_rng(0)).assign(seed=0)
 
 
 def test_checks_of_honest_data_keep_their_level(draws):
-    """40 draws: false alarms of the reference, and of labels drawn from suitable data."""
+    """30 draws: false alarms of the reference, and of labels drawn from suitable data."""
     honest = draws[draws["cheat"] == "honest"]
     same = honest[honest["truth"]]
     most = stats.binom.isf(1e-4, len(same), 0.05)
@@ -69,9 +69,9 @@ def test_limits_of_fractions_cover(mean, n, concentration):
     """Means of n beta variables, from nearly yes or no to nearly constant."""
     rng = np.random.default_rng(0)
     a, b = mean * concentration, (1 - mean) * concentration
-    limits = [binomial_limits(rng.beta(a, b, n).mean(), n) for _ in range(1000)]
+    limits = [binomial_limits(rng.beta(a, b, n).mean(), n) for _ in range(500)]
     missed = sum(not low <= mean <= high for low, high in limits)
-    assert missed <= stats.binom.isf(1e-4, 1000, 0.05)
+    assert missed <= stats.binom.isf(1e-4, 500, 0.05)
 
 
 def test_multicalibration_corrects_a_group_that_signals_do_not_show():

@@ -135,11 +135,11 @@ def test_where_choosing_gains_nothing_neither_verdict_is_more_frequent_than_it_s
     monkeypatch.setattr(system, "union_lower_bound", lambda *_: (0, 0.0))
     rng = np.random.default_rng(1)
     above = below = 0
-    for _ in range(150):
+    for _ in range(100):
         table = system.games_table([played(prepared[0], rng, known, known)])
         found = evidence.least(evidence.standardized, system.gains_by_choosing(table))
         above, below = above + (found.low > 0), below + (found.high < 0)
-    assert max(above, below) <= stats.binom.isf(1e-3, 150, 0.025 + 0.01)  # of normality: 60 trials
+    assert max(above, below) <= stats.binom.isf(1e-3, 100, 0.025 + 0.01)  # of normality: 60 trials
 
 
 def test_a_chosen_point_that_gives_away_more_is_seen(prepared):

@@ -103,7 +103,7 @@ def test_each_end_of_the_interval_holds_in_any_order(n, accuracy, rate, alpha):
 @pytest.mark.slow
 def test_levels_hold():
     """Few labels, accuracies near 1, estimates that are all equal or all wrong."""
-    repetitions = 100
+    repetitions = 60
     table = active_errors(60, 0.2, repetitions=repetitions, rng=np.random.default_rng(30))
     most = stats.binom.isf(1e-4, repetitions, 0.05) / repetitions
     for name in ("interval", "alarm", "SUITABLE", "UNSUITABLE"):

@@ -37,7 +37,7 @@ def rates(n_test, n, margin, accuracy, reject):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_test", "counts", "margins"), [(60, (2, 3, 20), MARGINS), (200, (2, 60), (0.0, 0.05))]
+    ("n_test", "counts", "margins"), [(60, (2, 3, 20), MARGINS), (200, (2, 60), (0.05,))]
 )
 def test_level_by_enumeration(n_test, counts, margins):
     """Both tests, at the boundary, for accuracies near 1 too: at most alpha, not by chance."""

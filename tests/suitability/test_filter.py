@@ -171,7 +171,7 @@ def test_false_positive_rate_at_the_boundary():
     """User data whose true accuracy is exactly the test accuracy minus the margin.
 
     With 4,000 points for the fit and 250 for test and user, the error of the fit matters little:
-    so each fit decides four times.
+    so each fit decides ten times.
     """
     margin, grid = 0.05, np.linspace(-8, 8, 40_001)
     p = 1 / (1 + np.exp(-(1.2 * grid + 1.0)))
@@ -184,7 +184,7 @@ def test_false_positive_rate_at_the_boundary():
     rng, alpha, repetitions = np.random.default_rng(7), 0.1, 400
     rejected = 0
     for i in range(repetitions):
-        if i % 4 == 0:
+        if i % 10 == 0:
             fitted = SuitabilityFilter(margin, alpha).fit(*draw(rng, 4000))
         rejected += fitted.decide(draw(rng, 250)[0], draw(rng, 250, shift)[0]).suitable
     tolerance = 4 * np.sqrt(alpha * (1 - alpha) / repetitions) + 0.02

@@ -295,7 +295,7 @@ def test_ville_holds_for_dependent_observations():
     [(1, 0.5, False), (5, 0.95, False), (200, 0.95, False), (200, 0.95, True)],
 )
 def test_upper_bound_covers(n, mean, binary):
-    rng, reps, level = np.random.default_rng(n), 150, 0.1
+    rng, reps, level = np.random.default_rng(n), 100, 0.1
     misses = 0
     for _ in range(reps):
         x = (rng.random(n) < mean) * 1.0 if binary else draw_estimates(rng, mean, (n,), 2)
