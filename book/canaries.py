@@ -170,7 +170,6 @@ if real:
         "P5's audits from its authors' confidences (H, M, L: high, medium, low accuracy)",
         {"claimed epsilon": ".1f", "low": ".2f", "high": ".2f", "threshold": ".2f"},
     )
-    chapter.drawn(figures.draw_published)
     cells = {"P5, Table 5": {}, "P5, Table 6": {}}
     for (name, mechanism, place, runs), audit in audits.items():
         if mechanism == "PATE" or place == "HH":
@@ -575,10 +574,9 @@ chapter.table(
     dict.fromkeys(["canary", "true", "other"], ".3f"),
     aside=True,
 )
-chapter.drawn(figures.draw_memorization)
 
 # %% [markdown]
-# True labels are learned first, exceptions slowly. The curves differ in the labels' noise.
+# True labels are learned first, exceptions slowly.
 #
 # ## What PATE may say of its own cost
 #

@@ -47,7 +47,7 @@ LEARNER = ("power_learner", "positivity_learner")
 _REFUTED = 0.05
 
 #: How the cells of a group can be drawn: :mod:`lib.book.pictures`.
-PICTURES = ("dots", "heat", "intervals", "slopes")
+PICTURES = ("diagonal", "dots", "intervals", "slopes")
 _KINDS = ("exact", "statistical", "trend")
 
 

@@ -3,25 +3,24 @@
 Drawn when a page is made, since a recorded run has the numbers and no such picture.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.book.claims import Claim
 from lib.book.words import name_text
-from lib.plot import COLOURS, new_figure, plain_log, side_by_side, style
+from lib.plot import COLOURS, MARKERS, new_figure, plain_log, side_by_side, style
 from lib.studies.headed import head, head_rows, words_above
 
 #: What claims call their rows and columns, as the pages write it.
-_WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "FPR", "roc_auc": "ROC\nAUC"}
-_WORDS |= {"pr_auc": "PR\nAUC"}
+_WORDS = {"ipw": "IPW", "dr": "doubly robust", "fpr": "false positive rate"}
+_WORDS |= {"roc_auc": "ROC AUC", "pr_auc": "PR AUC"}
 _NEAR = 0.05  # of a printed number
 _PAPER, _OURS = {"marker": "D", "color": "0.45"}, {"marker": "o", "color": COLOURS[0]}
 
@@ -43,24 +42,27 @@ def draw_cells(claims: Sequence[Claim], found: Mapping[str, Mapping[str, Any]]) 
     panels = list(cells.groupby("panel", sort=False))
     if claims[0].picture == "slopes":
         return _slopes(dict(panels), claims[0].axis)
-    draw, heat = _DRAW[claims[0].picture], claims[0].picture == "heat"
+    diagonal = claims[0].picture == "diagonal"
     rows = max(of["row"].nunique() for _, of in panels)
-    height = max(0.9 + (0.36 if heat else 0.24) * rows, 2 / len(panels))
-    figure, axes = new_figure(len(panels), height=height, squeeze=False, sharex=not heat)
+    height = 3.0 if diagonal else max(0.9 + 0.24 * rows, 2 / len(panels))
+    figure, axes = new_figure(len(panels), height=height, squeeze=False, sharex=True)
+    words = {"\u25c6 paper": _PAPER["color"], "\u25cf ours": COLOURS[0]}
+    if diagonal:
+        names = list(cells["last"].unique())
+        words = {_WORDS.get(name, name): COLOURS[i] for i, name in enumerate(names)}
+        draw = partial(_diagonal, names=names)
+    else:
+        draw = _DRAW[claims[0].picture]
     with style():
         for ax, (panel, of) in zip(axes[:, 0], panels, strict=True):
             draw(ax, of)
-            if heat:
-                ax.set_title(name_text(panel), loc="left")
-            else:  # in the line of the words
-                place = {"xy": (1, 1.03), "xycoords": "axes fraction", "ha": "right"}
-                ax.annotate(name_text(panel), **place, va="bottom", fontsize=9)
-        if not heat:
-            words = {"\u25c6 paper": _PAPER["color"], "\u25cf ours": COLOURS[0]}
-            words_above(axes[0, 0], words)
-            head_rows(figure, _differences(cells))  # names of rows may be long
-            axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
-            side_by_side(figure, axes[:, 0], 2)
+            # In the line of the words, but for a corner that the diagonal leaves free.
+            place = {"xy": (1, 0.03 if diagonal else 1.03), "xycoords": "axes fraction"}
+            ax.annotate(name_text(panel), **place, ha="right", va="bottom", fontsize=9)
+        words_above(axes[0, 0], words)
+        head_rows(figure, _differences(cells))  # names of rows may be long
+        axes[-1, 0].set_xlabel(claims[0].axis, loc="right")  # long ones fit, too
+        side_by_side(figure, axes[:, 0], 2)
     return figure
 
 
@@ -95,7 +97,8 @@ def _differences(cells: pd.DataFrame) -> str:
     """How many of the numbers come out, and the largest difference, in words."""
     off = (cells["ours"] - cells["paper"]).abs().dropna()
     near = f"{(off <= _NEAR).sum()} of {len(off)} numbers come out within {_NEAR:g}"
-    return f"{near};\nthe largest difference is {off.max():.2f}"
+    most = "under 0.005" if off.max() < 0.005 else f"{off.max():.2f}"
+    return f"{near};\nthe largest difference is {most}"
 
 
 def _dots(ax: Axes, cells: pd.DataFrame) -> None:
@@ -201,27 +204,14 @@ def _rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _heat(ax: Axes, cells: pd.DataFrame) -> None:
-    """Colors are of ours minus the paper's, so that what differs is seen; both are written."""
-    of = {n: cells.pivot(index="row", columns="last", values=n) for n in ("paper", "ours")}
-    order = {"index": cells["row"].unique(), "columns": cells["last"].unique()}
-    paper, ours = (of[name].reindex(**order) for name in ("paper", "ours"))
-    text = ours.map("{:.3f}".format) + "\n" + paper.map("({:.3f})".format)
-    reach = {"vmin": -0.05, "vmax": 0.05, "center": 0}
-    text_options = {"annot": text, "fmt": "", "annot_kws": {"size": 9}}
-    bar = {"cbar_kws": {"label": "ours - paper", "location": "bottom", "aspect": 30}}
-    bar["cbar"] = ax.get_subplotspec().is_last_row()
-    with warnings.catch_warnings():  # seaborn 0.13 calls what matplotlib 3.11 is to deprecate
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        sns.heatmap(ours - paper, ax=ax, cmap="vlag", **reach, **text_options, **bar)
-    ax.set(xlabel="", ylabel="")
-    names = [_WORDS.get(name, name) for name in order["columns"]]
-    ax.set_xticks(ax.get_xticks(), labels=names, rotation=0, fontsize=9)
-    ax.tick_params(axis="y", labelsize=9)
+def _diagonal(ax: Axes, cells: pd.DataFrame, names: Sequence[str]) -> None:
+    """Each number of ours above the printed one, from 0 to 1: what comes out is on the diagonal."""
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, marker="")
+    for i, name in enumerate(names):
+        of = cells[cells["last"] == name]
+        looks = {"color": COLOURS[i], "marker": MARKERS[i], "fillstyle": "none", "linestyle": ""}
+        ax.plot(of["paper"], of["ours"], markersize=5, label=name, **looks)
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="ours")
 
 
-_DRAW: dict[str, Callable[[Axes, pd.DataFrame], None]] = {
-    "dots": _dots,
-    "heat": _heat,
-    "intervals": _intervals,
-}
+_DRAW: dict[str, Callable[[Axes, pd.DataFrame], None]] = {"dots": _dots, "intervals": _intervals}

@@ -284,15 +284,15 @@ class _Loss:
         self.cap = max(float(self.plain[-1]), 0.0)
         self.largest = np.maximum.accumulate(self.plain)
         self.variance = float(np.mean(psi**2))
-        # With repeats, what the standard error of the estimate contains beyond one split.
+        # What the standard error of the estimate contains beyond one split of single rows: repeats
+        # and clusters, which so widen a bound as they widen the estimate.
         self.splits = max(0.0, estimate.stderr**2 - self.variance / n)
         self.n = n
-        # Clusters widen a bound as they widen the estimate, and where errors are few an end is as
-        # much further out as that of the estimate is, which is a bound there.
+        # Where errors are few an end is as much further out as that of the estimate is, which is a
+        # bound there.
         plain = math.sqrt(self.variance / n + self.splits)
-        wider = max(1.0, estimate.stderr / plain if plain > 0 else 1.0)
         normal = float(stats.norm.isf((1 - estimate.level) / 2))
-        self.z = wider * (estimate.quantile if estimate.reach is None else normal)
+        self.z = estimate.quantile if estimate.reach is None else normal
         half = abs(estimate.interval[0 if sign < 0 else 1] - estimate.value)
         self.more = half if math.isnan(half) else max(0.0, half - self.z * plain)
 

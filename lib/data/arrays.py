@@ -316,8 +316,12 @@ def _checked_head(
             raise ValueError(f"version {version} of the format")
         shape, _, dtype = _HEADERS[version](stream)
     except _BAD_HEADER as error:
+        # What Python's parser says is of its own, down to addresses that are never the same twice.
+        parsers = not isinstance(error, ValueError) or " object at 0x" in str(error)
+        said = "a header that no version of NumPy writes" if parsers else error
         raise ValueError(
-            f"{path}: array {name!r} must be in NumPy's format, got {short(error)}"
+            f"{path}: array {name!r} must be in NumPy's format, got {short(said)}: write the file "
+            "by numpy.savez"
         ) from None
     if dtype.hasobject:
         what = f"got {short(dtype)}, which would have to be unpickled"

@@ -52,6 +52,12 @@ def test_the_worst_points_are_those_that_shift_most():
     assert abs(weights[0] - 0.5) < 4 * 0.5 / math.sqrt(400)
 
 
+def test_what_is_beyond_all_numbers_in_the_units_of_the_shadows_is_no_error():
+    members = np.arange(10) % 2 == 0
+    seen = LiRA().score(np.array([1e300, -1e300]), 1e-300 * np.arange(10.0), members)
+    assert np.isfinite(seen).all()
+
+
 @pytest.mark.parametrize("scale", [1e-300, 1e-13, 1.0, 1e13])
 def test_shadows_that_do_not_vary(scale):
     """All equal they tell nothing; members that differ from others by a constant tell all."""

@@ -50,6 +50,20 @@ def test_an_interval_of_another_number_than_the_one_shown_is_not_drawn():
         assert figure.get_suptitle() == said
 
 
+def test_many_cells_stand_beside_the_diagonal():
+    numbers = {"Table 1, a, x, fpr": (0.5, 0.504), "Table 1, a, y, fpr": (0.2, None)}
+    figure = draw_cells(*cells("diagonal", numbers | {"Table 1, b, x, accuracy": (0.8, 0.8)}))
+    assert figure.get_suptitle().endswith("the largest difference is under 0.005")
+    a, b = figure.axes
+    assert points(a, "fpr")[0] == (0.5, 0.504)
+    assert points(b, "accuracy") == [(0.8, 0.8)]
+    said = [text.get_text() for ax in (a, b) for text in ax.texts]
+    assert sorted(said) == ["a", "accuracy", "b", "false positive rate"]
+    colors = {text.get_text(): text.get_color() for text in a.texts}
+    (line,) = [line for line in b.lines if line.get_label() == "accuracy"]
+    assert line.get_color() == colors["accuracy"]
+
+
 def test_a_printed_standard_deviation_is_drawn_as_the_interval_of_its_mean():
     claims, found = cells("dots", {"Table 1, a, x": (0.5, 3.0), "Table 1, a, y": (0.5, 3.0)})
     claims[0] = replace(claims[0], sd=0.1, full_scale={"n_seeds": 5})

@@ -117,6 +117,14 @@ def test_p_values_agree_with_the_interval(level):
         assert min(map(abs, ends)) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize("psi", [0.01, 0.1, 0.5])
+def test_errors_are_bounded_from_above_as_successes_are_from_below(psi):
+    one = drawn(np.random.default_rng(3), 150, psi, psi)
+    low, high = estimate_from_nuisances(one, clip=0.2).interval
+    errors = replace(one, scores=1 - one.scores, outcome=1 - one.outcome)
+    assert estimate_from_nuisances(errors, clip=0.2).interval == pytest.approx((1 - high, 1 - low))
+
+
 def test_p_value_of_a_single_score_of_repeated_splits():
     """Where it is the level, limit and what the splits add are as far off as the score itself."""
     plain = estimate_from_nuisances(drawn(np.random.default_rng(1), 200, 0.05, 0.05), clip=0.2)

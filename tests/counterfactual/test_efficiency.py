@@ -108,6 +108,15 @@ def test_own_weight_is_the_best_on_these_data():
     assert best.estimator == "mixed"
 
 
+def test_clusters_of_copies_say_no_more_than_one_of_each():
+    drawn = simulate(300, rng=5)
+    (a, b), (r, s) = drawn.scores, drawn.abstained
+    twice = [np.repeat(each, 2, axis=0) for each in (drawn.X, a, r, b, s)]
+    alone = mixed_difference(*twice, rng=1, **FIT)
+    found = mixed_difference(*twice, clusters=np.repeat(np.arange(300), 2), rng=1, **FIT)
+    assert found.stderr == pytest.approx(alone.stderr * math.sqrt(2), rel=0.1)
+
+
 def test_without_abstention_it_is_the_mean_difference():
     drawn = simulate(300, rng=0)
     a, b = drawn.scores

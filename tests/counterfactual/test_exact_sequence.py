@@ -195,6 +195,15 @@ def test_each_block_is_fitted_to_all_before_it():
     assert np.array_equal(found.abstained, drawn.abstained[0][60:])
 
 
+def test_models_are_fitted_anew_whenever_there_are_twice_as_many_points():
+    drawn = simulate(160, rng=0)
+    x, s, r = drawn.X, drawn.scores[0], np.zeros(160, dtype=bool)
+    other = np.where((np.arange(160) >= 40) & (np.arange(160) < 80), 1 - s, s)
+    one, two = (predictable_nuisances(x, each, r, start=40, rng=0).outcome for each in (s, other))
+    assert (one[:40] == two[:40]).all()
+    assert (one[40:] != two[40:]).all()
+
+
 @pytest.mark.parametrize("change", [{"propensity": 0.9}, {"scores": 1.5}, {"outcome": np.nan}])
 def test_what_breaks_the_promise_is_refused(change):
     (one, _) = pair_of(simulate(50, rng=0), np.full((2, 50), 0.7))

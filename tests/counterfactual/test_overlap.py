@@ -56,6 +56,15 @@ def test_ties_stay_whole_and_constant_scores_say_nothing():
     assert not overlap.without_overlap(np.zeros(300, bool), {"s": score})[0].any()
 
 
+def test_a_tail_does_not_end_within_a_tie_in_whatever_order_rows_come():
+    score = np.repeat([0.0, 1.0, 2.0], 100)
+    r = score == 0  # and the first 60 of the next hundred
+    r[100:160] = True
+    for rows in (np.arange(300), np.arange(300)[::-1]):
+        never, _ = overlap.without_overlap(r[rows], {"s": score[rows]})
+        assert (never == (score[rows] == 0)).all()
+
+
 def test_told_propensities_are_believed_until_abstention_denies_them():
     score = np.linspace(0, 1, 300)
     r = score < 0.3

@@ -77,6 +77,14 @@ def test_values_that_are_equal_so_far_say_nothing():
     assert flat.upper[-1] < 0.9
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_values_have_no_unit(scale):
+    x = np.random.default_rng(4).normal(size=80)
+    one, other = confidence_sequence(x), confidence_sequence(scale * x)
+    np.testing.assert_allclose(other.upper, scale * one.upper, rtol=1e-9)
+    assert np.isinf(confidence_sequence(scale * np.full(80, 0.1)).upper).all()
+
+
 def test_defaults():
     x = np.random.default_rng(1).normal(size=300)
     sequence = confidence_sequence(x)

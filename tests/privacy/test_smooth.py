@@ -302,6 +302,11 @@ def test_no_more_is_published_than_is_free(votes, queries, sigma):
             assert cost.epsilon <= free * (1 + 1e-12)
 
 
+def test_without_votes_nothing_is_sensitive():
+    cost = publish_epsilon(np.zeros((0, 2), int), 40.0, 20.0, 60.0, 1e-5, 0, seed=0)
+    assert cost.smooth == 0
+
+
 def test_as_many_teachers_as_there_are_people():
     """What is farther than 2000 teachers has the largest sensitivity: bounded in time."""
     votes = np.array([[900_000_000, 100_000_000]] * 3)

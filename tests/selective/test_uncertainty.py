@@ -232,6 +232,19 @@ def test_clusters_of_one_point_and_of_copies():
             assert copied.standard_error == pytest.approx(one.standard_error, rel=0.1)
 
 
+@pytest.mark.parametrize("wrong", [2, 198])
+@pytest.mark.parametrize("metric", METRICS)
+def test_copies_in_clusters_reach_no_further_than_one_of_each(metric, wrong):
+    """Also where few points are wrong, or right, and what might have been seen counts."""
+    confidence = np.random.default_rng(15).random(200)
+    correct = np.arange(200) >= wrong
+    one = selective.estimate(correct, confidence, metric)
+    twice = [np.repeat(each, 2) for each in (correct, confidence, np.arange(200))]
+    copied = selective.estimate(*twice[:2], metric, clusters=twice[2])
+    found = (copied.low, copied.high)
+    assert found == pytest.approx((one.low, one.high), abs=0.02)
+
+
 def test_copies_are_named():
     rng = np.random.default_rng(14)
     copies = [np.repeat(part, 10) for part in draw(rng, 80)]

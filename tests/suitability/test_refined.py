@@ -5,6 +5,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lib.suitability import RefinedFilter
 from lib.suitability.estimator import fit_logistic, logistic_hessian
+from lib.suitability.filter import normal_decision
 
 
 def draw(n, rng, shift=0.0):
@@ -83,6 +84,11 @@ def test_estimates_without_doubt_show_nothing():
     assert "50 rows that all have an estimate of 0 or 1" in str(decision)
     assert np.isnan(decision.dof)
     assert fitted.decide(y, np.full((50, 3), -1e5)).p_value == 1
+
+
+def test_equal_accuracies_without_doubt_speak_neither_for_nor_against():
+    found = normal_decision(0.75, 0.75, (0.0, np.inf), 0.0, 0.05, "paper")
+    assert (found.statistic, found.p_value, found.suitable) == (0.0, 0.5, False)
 
 
 def test_constant_signals_and_one_row():

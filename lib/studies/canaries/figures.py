@@ -25,42 +25,6 @@ _STYLE = {
 _LARGEST = 6.0  # where infinite ends are drawn to
 
 
-@draws("canaries", "published")
-def draw_published(run: Run) -> Drawn:
-    """Draw the intervals of :func:`lib.studies.canaries.published.published_table` and claims."""
-    table = run.tables["published"]
-    names = list(dict.fromkeys(table["data"]))
-    figure, axes = panels(len(names), 3.2)
-    reach = 1.05 * table[["claimed epsilon", "low"]].max(axis=None)
-    for ax, name in zip(axes, names, strict=True):
-        rows = table[table["data"] == name].iloc[::-1]
-        for y, row in enumerate(rows.itertuples(index=False)):
-            colour, marker = _STYLE[row.mechanism]
-            line = {"color": colour, "linewidth": 1.4, "marker": "|", "markersize": 7}
-            ax.plot([row.low, min(row.high, reach)], [y, y], **line)
-            claimed = row[rows.columns.get_loc("claimed epsilon")]
-            ax.plot(claimed, y, color=colour, marker=marker, linestyle="", fillstyle="none")
-        ax.set_yticks(range(len(rows)), _names(rows), fontsize=9)
-        ax.annotate(_DATA.get(name, name), (0.98, 0.03), xycoords="axes fraction", ha="right")
-        ax.set_xlim(-0.02 * reach, reach)
-    axes[-1].set_xlabel(r"$\epsilon$")
-    head_rows(figure, published_headline(table))
-    words_above(axes[0], {"|—| 95% interval": "black", "hollow: claimed": "black"}, -70)
-    return Drawn(
-        figure,
-        "Interval bars for each training; AGIBI's hollow claims lie far to the right of them.",
-        "95% intervals from the authors' confidences, and claims (hollow). In our text PATE has "
-        "none.",
-    )
-
-
-def published_headline(table: pd.DataFrame) -> str:
-    """In how many audits the claim is above the whole interval, in words."""
-    claimed = table[np.isfinite(table["claimed epsilon"])]
-    above = int((claimed["high"] < claimed["claimed epsilon"]).sum())
-    return f"In {above} of {len(claimed)} audits the claim is above\nthe whole interval"
-
-
 def careful_headline(table: pd.DataFrame) -> str:
     """In how many audits the larger of the valid bounds is below P5's, in words.
 
@@ -264,43 +228,6 @@ def accuracy_headline(table: pd.DataFrame) -> str:
     )
 
 
-def memorization_headline(table: pd.DataFrame) -> str:
-    """How sure models are of canaries' labels and of true ones in the end, in words."""
-    free = table[(table["mechanism"] == "none") & (table["level"] == 0)].iloc[-1]
-    return (
-        f"Without privacy canaries' labels get in the end\n"
-        f"{percent(free['canary'])} confidence, their true labels {percent(free['true'])}"
-    )
-
-
-@draws("canaries", "memorization")
-def draw_memorization(run: Run) -> Drawn:
-    """Draw mean confidences as training goes on: without privacy, ALIBI at its ends."""
-    table = run.tables["course"]
-    last = table.loc[table["mechanism"] == "ALIBI", "level"].max()
-    shown = list(dict.fromkeys([("none", 0), ("ALIBI", 0), ("ALIBI", last)]))
-    figure, axes = panels(len(shown), 2.2, sharey=True)
-    words = {
-        "canary": ("label trained with", COLOURS[1], MARKERS[1]),
-        "true": ("true label", COLOURS[2], MARKERS[2]),
-        "other": ("other labels", COLOURS[0], MARKERS[0]),
-    }
-    for ax, (name, level) in zip(axes, shown, strict=True):
-        rows = table[(table["mechanism"] == name) & (table["level"] == level)]
-        for column, (_, colour, marker) in words.items():
-            ax.plot(rows["step"], rows[column], color=colour, marker=marker, markersize=4)
-        place = "without privacy" if name == "none" else f"{name}, {_place(level)}"
-        ax.annotate(place, (0.98, 0.84), xycoords="axes fraction", ha="right")
-        ax.set_ylabel("confidence")
-    axes[-1].set_xlabel("steps")
-    head(axes[0], memorization_headline(table), {word: color for word, color, _ in words.values()})
-    return Drawn(
-        figure,
-        "Confidence in canary labels rises slowly, most without privacy, below the true labels'.",
-        "Mean confidence on the canaries as training goes on, of our models.",
-    )
-
-
 def _names(rows: pd.DataFrame) -> list[str]:
     """What to call the published training runs on an axis."""
     return [
@@ -308,7 +235,3 @@ def _names(rows: pd.DataFrame) -> list[str]:
         + (", 10 x 100" if row.runs == "10 x 100" else "")
         for row in rows.itertuples(index=False)
     ]
-
-
-def _place(level: int) -> str:
-    return ("least noise", "more noise", "most noise")[level] if level < 3 else f"level {level + 1}"
