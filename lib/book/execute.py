@@ -266,11 +266,12 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> dict[Pa
                 running, return_when=concurrent.futures.FIRST_COMPLETED
             )
             failed |= any(future.exception() is not None for future in ended)
-    return {path for future, path in futures.items() if future.result()}
+    done = {path: future.result() for future, path in futures.items()}
+    return {path: each for path, each in done.items() if each is not None}
 
 
-def _fill(path: Path, profile: str, many: bool) -> bool:
-    """Have a chapter in the cache; whether it was executed for that."""
+def _fill(path: Path, profile: str, many: bool) -> Executed | None:
+    """Have a chapter in the cache; what it was executed to, if it was not there."""
     try:
         done = execute_chapter(path, profile, forks=many)
     except USER_ERRORS as error:  # some of these do not survive the journey
