@@ -48,6 +48,7 @@ from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
 from lib.book.site import svgs_of
+from lib.book.sources import state_of_sources
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -207,11 +208,11 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     try:
         claims = read_claims(book / "claims.yml")
         paths = chapter_files(book)
-        before = _times_of(book)
+        before = state_of_sources(book)
         missing = [path for path in paths.values() if jobs > 1 and not _is_stored(path, profile)]
         now = _execute_together(missing, profile, jobs) if len(missing) > 1 else {}
         # Looking all up again would take as long as pages do.
-        same = _times_of(book) == before
+        same = state_of_sources(book) == before
         executed = {}
         for name, path in paths.items():
             new = now.get(path)
@@ -311,7 +312,7 @@ def execute_chapter(
     for others (:class:`lib.book.kernels.ForkedKernelManager`).
     """
     chapter, book = path.stem, book_of(path)
-    before = _times_of(book)
+    before = state_of_sources(book)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = _base(inputs), _store(path)
     try:
@@ -328,7 +329,7 @@ def execute_chapter(
         started = time.perf_counter()
         kernel = "ForkedKernelManager" if forks else "ChapterKernelManager"
         cells, asked = _run(notebook, chapter, profile, parameters, book, states, kernel)
-        if _times_of(book) != before and _needed(inputs["cells"]) != inputs["lib"]:
+        if state_of_sources(book) != before and _needed(inputs["cells"]) != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
             )
@@ -390,13 +391,6 @@ def _inputs(
         "packages": required_versions(),
     }
     return notebook, parameters, inputs
-
-
-def _times_of(book: Path) -> str:
-    """When files of `lib`, of the book and its parameters were written."""
-    from lib.book.unchanged import state_of_sources  # which imports this module
-
-    return state_of_sources(book)
 
 
 # How a chapter is run, be it by its own imports or by papermill's entry points.
