@@ -34,12 +34,12 @@ PLAIN = {"checkout", "download-artifact", "deploy-pages"}
 
 SECRETS = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
-    "a key of AWS": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
-    "a token of GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40,})",
-    "a token of PyPI": r"\bpypi-AgE[A-Za-z0-9_-]{20,}",
-    "a token of Slack": r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
-    "a key of Google": r"\bAIza[0-9A-Za-z_-]{35}\b",
-    "a token of Hugging Face": r"\bhf_[A-Za-z0-9]{30,}\b",
+    "a key of AWS": r"A[KS]IA[0-9A-Z]{16}\b",
+    "a token of GitHub": r"g(?:h[pousr]_[A-Za-z0-9]{36}|ithub_pat_[A-Za-z0-9_]{40,})",
+    "a token of PyPI": r"pypi-AgE[A-Za-z0-9_-]{20,}",
+    "a token of Slack": r"xox[abprs]-[A-Za-z0-9-]{10,}",
+    "a key of Google": r"AIza[0-9A-Za-z_-]{35}\b",
+    "a token of Hugging Face": r"hf_[A-Za-z0-9]{30,}\b",
     "a password": r"(?i)\b(?:password|passwd|api_key|secret|token)\s*[:=]\s*['\"][^'\"\s]{8,}['\"]",
     "a password in an address": r"https?://[^/\s:@$\"'{}]+:[^/\s:@$\"'{}]+@",
 }

@@ -435,7 +435,7 @@ def _as_now(entry: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dic
 def _find_entry(store: Path, base: str, states: Mapping[str, str]) -> dict[str, Any] | None:
     """A cached execution whose data are in the states in which it found them, or None."""
     for path in sorted(store.glob(f"{base}.*.json")):
-        entry = _read_entry(path)
+        entry = read_entry(path)
         if entry is None or entry["key"] != path.stem:  # nor one under another's name
             continue
         if entry["data"].items() <= states.items():
@@ -480,7 +480,7 @@ def named_data(parameters: Mapping[str, Any]) -> list[str]:
     return sorted(files.union(*(data.text.TEXT_FILES.get(v, {}).values() for v in given)) - {None})
 
 
-def _read_entry(path: Path) -> dict[str, Any] | None:
+def read_entry(path: Path) -> dict[str, Any] | None:
     """A cached execution, or None; a damaged file is set aside, with a warning."""
     if not path.exists():
         return None

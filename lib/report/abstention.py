@@ -517,7 +517,7 @@ def _difference(sides: list[_Side], known: list[Array | None], level: float) -> 
         ()
         if decided
         else _TOLD * any(told is None for told in known)
-        + _comparison_steps(found, len(sides[0].can), level),
+        + comparison_steps(found, len(sides[0].can), level),
     )
     page.contaminate(found, 0.0, "a difference of zero")
     return page
@@ -560,8 +560,23 @@ def _difference_bounds(sides: list[_Side], known: list[Array | None], level: flo
     )
 
 
-def _comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
-    """What would decide which of the two is better."""
+def comparison_steps(found: counterfactual.Estimate, n: int, level: float) -> tuple[str, ...]:
+    """What would decide which of the two is better.
+
+    Parameters
+    ----------
+    found : Estimate
+        Of the difference.
+    n : int
+        Rows that it is from.
+    level : float
+        Of the interval.
+
+    Returns
+    -------
+    tuple of str
+        One step, or none if there are rows enough.
+    """
     needed = collect.rows_for_power(found.stderr, n, found.value, level, POWER)
     if needed is None and found.value != 0:  # nothing varies
         far = abs(found.value - found.interval[found.value < 0])

@@ -30,12 +30,28 @@ def obstacle(given: ModelPredictions) -> str:
     return f"{' and '.join(few)} must have at least 2 entries" if few else ""
 
 
-def _one_run(scores: Array, members: Array, delta: float, settings: Settings) -> float:
+def one_run_bound(scores: Array, members: Array, delta: float, settings: Settings) -> float:
     """The bound of one run as ``compare_one_run`` has it; ties in a random order.
 
     The order in which points are given decides nothing, nor does a seed: points of one kind with
     one score are the same point, so that sorted ones, permuted once and for all, are in an order
     that tells nothing of who was a member.
+
+    Parameters
+    ----------
+    scores : array, shape (n,)
+        Of an attack.
+    members : array of bool, shape (n,)
+        Who was trained on.
+    delta : float
+        Of the claim.
+    settings : Settings
+        Whose level the bound has.
+
+    Returns
+    -------
+    float
+        Lower bound on epsilon.
     """
     own = np.lexsort((scores, members))
     order = own[np.random.default_rng(0).permutation(len(scores))]
@@ -132,7 +148,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     threshold = chosen_threshold(scores, members, delta, _each(every, level))
     row = audit.counts_at(scores, members, threshold)
     seen = audit.AttackCounts(*map(int, row))
-    one_run = _one_run(scores, members, delta, settings)
+    one_run = one_run_bound(scores, members, delta, settings)
     holds = {name: f"if {text}" for name, text in AUDIT_DESIGNS.items()}
     if p_coins < _NO_COIN:
         holds["one run"] = "no"

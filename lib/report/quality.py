@@ -155,10 +155,10 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     if rows.clusters is not None:
         count = len(np.unique(rows.clusters))
         items.insert(1, ("clusters", count))
-        doubts += _of_clusters(count, n)
+        doubts += doubts_of_clusters(count, n)
     if rows.labels is not None:
         worse = _worse_groups(rows, settings)
-        findings, beside = _beside_constant(good, rows, bool(worse), all_right(given), settings)
+        findings, beside = beside_constant(good, rows, bool(worse), all_right(given), settings)
         items += beside
         values["quality_commonest"] = findings[0].constant
         verdict += f"; always answering {findings[0].commonest} would be in {beside[0][1]:.3f}"
@@ -201,10 +201,27 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
 
 
-def _beside_constant(
+def beside_constant(
     good: Goodness, rows: _Rows, worse: bool, suspicious: bool, settings: Settings
 ) -> tuple[list[Finding], list[tuple]]:
-    """The finding beside the commonest class, and the rows of a table that tell of it."""
+    """The finding beside the commonest class, and the rows of a table that tell of it.
+
+    Parameters
+    ----------
+    good : Goodness
+        What is found without it.
+    rows : object
+        With `labels`, `correct`, `clusters` and `called`, which names a class.
+    worse, suspicious : bool
+        Whether some class is worse than by chance, and whether all answers are right.
+    settings : Settings
+        Whose level the decision has.
+
+    Returns
+    -------
+    tuple of list
+        Findings, and rows.
+    """
     one, most = commonest(rows.labels)
     gap = _against_constant(rows, one, settings.level)
     # The rows chose the class, so that it looks commoner than it is: what is shown to be worse pays
@@ -228,8 +245,19 @@ def _against(low: float, below: bool, worse: bool, suspicious: bool) -> Outcome:
     return Outcome.NOT_IN_ALL_GROUPS if worse else Outcome.BETTER
 
 
-def _of_clusters(count: int, n: int) -> list[str]:
-    """What is doubtful about intervals of so many clusters."""
+def doubts_of_clusters(count: int, n: int) -> list[str]:
+    """What is doubtful about intervals of so many clusters.
+
+    Parameters
+    ----------
+    count, n : int
+        Clusters and rows.
+
+    Returns
+    -------
+    list of str
+        Notes.
+    """
     doubts = [f"intervals count {counted(count, 'cluster')}, not {counted(n, 'row')}"]
     if count < FEW_ROWS:
         doubts.append(

@@ -72,7 +72,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         level = 1 - settings.alpha / (len(others) if clusters is not None else 1)
         difference = mean_of(correct.astype(float) - other, (-1.0, 1.0), level, clusters)
         if clusters is None:
-            difference = _with_exact(difference, better, worse, len(correct), settings.alpha)
+            difference = with_exact(difference, better, worse, len(correct), settings.alpha)
         found.append((name, float(other.mean()), *difference, better, worse))
         p_values.append(exact_p(better, worse))
     columns = ["model", "its accuracy", "difference", "low", "high"]
@@ -119,10 +119,27 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
     )
 
 
-def _with_exact(
+def with_exact(
     found: tuple[float, float, float], better: int, worse: int, rows: int, alpha: float
 ) -> tuple[float, float, float]:
-    """An interval that holds zero also where McNemar's exact test does not reject it."""
+    """Widen an interval so that it holds zero where McNemar's exact test does not reject it.
+
+    Parameters
+    ----------
+    found : tuple of float
+        A difference and its interval.
+    better, worse : int
+        Rows in which only the first, or only the second, is right.
+    rows : int
+        All rows.
+    alpha : float
+        Level of the test.
+
+    Returns
+    -------
+    tuple of float
+        The difference and the interval, no narrower.
+    """
     value, low, high = found
     if (apart := better + worse) == 0:
         return found

@@ -92,7 +92,7 @@ def analyse(given: ModelPredictions, settings: Settings) -> Analysis:
         answers = scores[chosen["score"]] > chosen["guaranteed above"]  # none, if that is NaN
         found = groups(correct, given.test_groups[labeled], answers, settings.alpha, clusters)
         by_group["selective_groups"] = found
-        doubts += _less_accurate(found, low)
+        doubts += less_accurate(found, low)
     return Analysis(
         "selective",
         ANALYSES["selective"],
@@ -247,10 +247,22 @@ def groups(
     )
 
 
-def _less_accurate(by_group: pd.DataFrame, low: float) -> list[str]:
+def less_accurate(by_group: pd.DataFrame, low: float) -> list[str]:
     """A note on groups less accurate than all rows, whose lower limit is `low`.
 
     Both limits err with alpha / 2, the groups' all together: the note with alpha at most.
+
+    Parameters
+    ----------
+    by_group : pandas.DataFrame
+        As :func:`groups` has it.
+    low : float
+        Of the accuracy over all rows.
+
+    Returns
+    -------
+    list of str
+        One note, or none.
     """
     names = ", ".join(by_group.loc[by_group["high"] < low, "group"])
     return [

@@ -98,14 +98,31 @@ def private_threshold(
     decay, alpha = math.exp(-epsilon / 2), min((1 - level) / len(grid), 0.5)
     bar, *noise = rng.geometric(1 - decay, 1 + len(grid)) - 1
     for threshold, k, errors, more in zip(grid, answered, wrong, noise, strict=True):
-        if _allowed(int(k), 1 - target, decay, alpha) - errors + more >= bar:
+        if allowed_errors(int(k), 1 - target, decay, alpha) - errors + more >= bar:
             return Threshold(float(threshold), None, None, None, target, target, level)
     return Threshold(None, None, None, None, None, target, level)
 
 
 @lru_cache(maxsize=2**17)
-def _allowed(k: int, rate: float, decay: float, alpha: float) -> int:
-    """The largest c with P(B + G <= c) <= alpha, see :func:`private_threshold`."""
+def allowed_errors(k: int, rate: float, decay: float, alpha: float) -> int:
+    """The largest c with P(B + G <= c) <= alpha, see :func:`private_threshold`.
+
+    Parameters
+    ----------
+    k : int
+        Rows that are answered; B of them are wrong.
+    rate : float
+        The chance of each to be wrong.
+    decay : float
+        Of the two-sided geometric noise G.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    int
+        Errors at which the rate is rejected; negative if none are few enough.
+    """
     reach = 40 + 9 * math.sqrt(k * rate * (1 - rate))
     b = np.arange(max(0, math.floor(k * rate - reach)), min(k, math.ceil(k * rate + reach)) + 1)
     p = stats.binom.pmf(b, k, rate)

@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from lib.audit import one_run_epsilon, one_run_guesses, one_run_p_value, true_best_epsilon
-from lib.audit.one_run import _gaussian_excess, best_one_run
+from lib.audit.one_run import best_one_run
 
 
 def brute(correct, guesses, canaries, epsilon, delta):
@@ -124,13 +124,9 @@ def largest_chance(correct, guesses, canaries, mu):
 def test_gaussian_recursion_against_a_linear_program(correct, mu):
     """Every inequality is in the program; the recursion uses those below `correct`."""
     guesses, canaries = 12, 30
-    best = largest_chance(correct, guesses, canaries, mu)
-    low, high = 1e-12, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        rejected = _gaussian_excess(correct, guesses, canaries, mu, middle)
-        low, high = (low, middle) if rejected else (middle, high)
-    assert high == pytest.approx(best, rel=1e-3)  # the tangents cost a little
+    delta, level = 1e-5, 1 - largest_chance(correct, guesses, canaries, mu)
+    found = one_run_epsilon(correct, guesses, canaries, delta, level, family="gaussian")
+    assert found == pytest.approx(true_best_epsilon(mu, delta), rel=1e-3)  # tangents cost a little
 
 
 @pytest.mark.parametrize("mu", [1.0, 2.0])
@@ -147,7 +143,8 @@ def test_gaussian_family_keeps_its_level_and_shows_more(mu):
     assert above <= stats.binom.ppf(0.999, repetitions, 1 - level)
     middle = int(np.median([c for c, _ in counts]))
     assert one_run_epsilon(middle, 40, m, delta, level) < bounds[middle] < truth
-    rejected = [c for c in range(41) if _gaussian_excess(c, 40, 40, mu, 1 - level)]
+    beyond = [one_run_epsilon(c, 40, 40, delta, level, family="gaussian") for c in range(20, 41)]
+    rejected = [c for c, bound in enumerate(beyond, 20) if bound > truth]
     assert stats.binom.sf(min(rejected, default=41) - 1, 40, special.ndtr(mu / 2)) <= 1 - level
 
 

@@ -10,7 +10,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from lib.audit import AttackCounts, Guesses, epsilon_lower_bounds, epsilon_of_rate, epsilon_point
 from lib.audit.counts import rate_interval
-from lib.studies.beyond.six_lenses.views import _share
 from lib.studies.counterfactual.simulation import share_interval
 
 # Trials and successes; tails.
@@ -91,7 +90,6 @@ def test_tails_at_high_precision(k, n, tail):
 def test_the_same_interval_wherever_else_it_is_computed(k, n):
     ends = by_statsmodels(k, n, 0.025, "beta")
     lower = by_statsmodels(k, n, 0.05, "beta")[0]
-    assert tuple(_share(np.arange(n) < k)[1:]) == pytest.approx(ends, abs=1e-11)
     assert tuple(share_interval(k, n)) == pytest.approx(ends, abs=1e-11)
     game = Guesses(np.ones(n, bool), np.arange(n) < k, 2)
     odds = [epsilon_of_rate(min(1.0, end)) for end in ends]

@@ -27,9 +27,6 @@ from lib.book.parameters import validate_parameters
 ROOT = Path(__file__).parents[2]
 EXPECTED = ROOT / "tests" / "expected"
 TAG = "expect-numbers"
-#: Chapters whose trainings are stored, and which take a few seconds beside them: nbval itself
-#: compares what the site hands out of these. One trains, the other moves.
-LITERALLY = ("training", "suitability")
 
 
 def is_tagged(cell) -> bool:

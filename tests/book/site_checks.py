@@ -4,6 +4,7 @@
 everything that is wrong on it, by the kind of fault; `page_weights` needs no browser.
 """
 
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -281,50 +282,81 @@ def _watched(page, result: Visit) -> Iterator[None]:
 def visit(page, url: str, axe: bool = True, patience: float = 5, measure: str = "") -> Visit:
     """Look at what is at an address: on a desktop in either theme, then as wide as a phone.
 
-    `page` is one that is open: as it goes from one address to another it starts no process anew,
-    and loads the theme and MathJax once. axe takes half of the time: pages that are made of the
-    same parts may go without. `measure` is evaluated before anything is opened, and its result
-    kept. The theme makes what has begun to scroll focusable 0.3 s after the window has changed,
-    on a busy machine later: faults of a width are those that stay for `patience` seconds. No other
-    host is reached: see `site_tools.LAUNCH`.
+    axe takes half of the time: pages that are made of the same parts may go without. `measure` is
+    evaluated before anything is opened, and its result kept. The theme makes what has begun to
+    scroll focusable 0.3 s after the window has changed, on a busy machine later: faults of a width
+    are those that stay for `patience` seconds. No other host is reached: see `site_tools.LAUNCH`.
     """
+    (result,) = _steps(page, url, axe, patience, measure)
+    return result
+
+
+def visit_all(tabs, addresses: list[str], axe=(), measure: str = "") -> list[Visit]:
+    """`visit` each address; while the theme follows a window in one of two tabs, load the next.
+
+    The tabs are open ones: they start no process anew, and load the theme and MathJax once. `axe`
+    are the addresses at which axe looks.
+    """
+    results, before = [], iter(())
+    for address, tab in zip(addresses, itertools.cycle(tabs), strict=False):
+        steps = _steps(tab, address, address in axe, 5, measure)
+        results.append(next(steps))
+        next(before, None)
+        before = steps
+    next(before, None)
+    return results
+
+
+#: What does not depend on the window's width, and the desktop's; one call, so that nothing is
+#: painted between.
+EXAMINE = f"""async measure => {{
+  await ({TYPESET})();
+  const measured = measure ? (0, eval)(`(${{measure}})`)() : [];
+  await ({PREPARE})();
+  const structure = ({STRUCTURE})(), contrast = ['light', 'dark'].map({CONTRAST});
+  return {{measured, structure, contrast}};
+}}"""
+
+
+def _steps(page, url: str, axe: bool, patience: float, measure: str) -> Iterator[Visit]:
+    """A visit, which another can follow while the theme sees that the window has changed."""
     result = Visit()
     page.set_viewport_size({"width": DESKTOP, "height": 900})
     with _watched(page, result):
         page.goto(url, wait_until="load")
-        page.evaluate(TYPESET)
-        if measure:
-            result.measured = page.evaluate(measure)
-        _look(page, result, axe, patience)
+        found = page.evaluate(EXAMINE, measure)
+        structure, result.measured = found["structure"], found["measured"]
+        result.formulas, result.figures = structure["formulas"], structure["figures"]
+        result.tables = structure["tables"]
+        result.texts = sum(contrast["looked"] for contrast in found["contrast"])
+        for each in (structure, *found["contrast"]):
+            result.faults |= each["found"]
+        _look_at_width(page, result, DESKTOP, patience)
+        page.set_viewport_size({"width": PHONE, "height": 900})
+        yield result
+        _look_at_width(page, result, PHONE, patience)
+        if axe and (seen := _not_accessible(page)):
+            result.faults["axe"] = seen
         page.evaluate(FORGET)
-    return result
 
 
-def _look(page, result: Visit, axe: bool, patience: float) -> None:
-    page.evaluate(PREPARE)
-    structure = page.evaluate(STRUCTURE)
-    result.formulas, result.figures = structure["formulas"], structure["figures"]
-    result.tables = structure["tables"]
-    result.faults |= structure["found"]
-    if axe and (seen := _not_accessible(page)):
-        result.faults["axe"] = seen
-    for theme in ("light", "dark"):
-        contrast = page.evaluate(CONTRAST, theme)
-        result.texts += contrast["looked"]
-        result.faults |= contrast["found"]
-    for width in (DESKTOP, PHONE):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(150)  # what is drawn anew when the window changes
-        shape, end = page.evaluate(WIDTH), time.monotonic() + patience
-        while shape["found"] and time.monotonic() < end:
-            page.wait_for_timeout(100)
-            shape = page.evaluate(WIDTH)
-        result.scrolling = shape["scrolling"]
-        result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
+#: What is drawn anew when the window changes is drawn in the next frame.
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def _look_at_width(page, result: Visit, width: int, patience: float) -> None:
+    page.evaluate(DRAWN)
+    shape, end = page.evaluate(WIDTH), time.monotonic() + patience
+    while shape["found"] and time.monotonic() < end:
+        page.wait_for_timeout(50)
+        shape = page.evaluate(WIDTH)
+    result.scrolling = shape["scrolling"]
+    result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
 
 
 def _not_accessible(page) -> list[str]:
     """What axe finds; contrast is looked at elsewhere, of formulas too and faster."""
+    page.set_viewport_size({"width": DESKTOP, "height": 900})
     rules = {"color-contrast": {"enabled": False}}
     options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
     # Formulas describe themselves.
@@ -350,7 +382,8 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     results = page.eval_on_selector_all(
         "#search-results ul.search > li > a", "all => all.map(a => [a.textContent, a.href])"
     )
-    page.wait_for_load_state("networkidle")  # excerpts of the pages found
+    if results:
+        page.wait_for_load_state("networkidle")  # excerpts of the pages found
     page.close()
     assert not errors, errors
     return [tuple(result) for result in results]

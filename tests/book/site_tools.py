@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,24 +30,42 @@ LAUNCH += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no oth
 
 @functools.cache
 def build_site() -> None:
-    """Build the book with the quick profile as `make book` does; of two workers one does."""
-    folder, run = ROOT / ".cache" / "site", os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    """Build the book with the quick profile as `make book` does; of two workers one does.
+
+    A build that failed is not tried again in the session: its output lies in `.cache/site`.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"process-{os.getpid()}")
+    if failed := build_once(run, ROOT / ".cache" / "site", _build):
+        pytest.fail(failed, pytrace=False)
+
+
+def _build() -> str:
+    """The output of a build that failed or warned, else nothing."""
+    built = subprocess.run(
+        [sys.executable, "-m", "lib.book", "build"],
+        cwd=ROOT,
+        env={"COMPANION_JOBS": "2"} | os.environ | {"COMPANION_PROFILE": "quick"},
+        capture_output=True,
+        text=True,
+    )
+    failed = built.returncode or "Warning" in built.stderr
+    return f"exit {built.returncode}\n{built.stdout}{built.stderr}" if failed else ""
+
+
+def build_once(run: str, folder: Path, build: Callable[[], str]) -> str:
+    """What went wrong with a session's one build, in full where it is built, then in one line."""
     folder.mkdir(parents=True, exist_ok=True)
+    built, failed = folder / f"built-{run}", folder / f"failed-{run}"
     with FileLock(folder / "lock"):
-        if run and (folder / f"built-{run}").exists():
-            return
-        built = subprocess.run(
-            [sys.executable, "-m", "lib.book", "build"],
-            cwd=ROOT,
-            env={"COMPANION_JOBS": "2"} | os.environ | {"COMPANION_PROFILE": "quick"},
-            capture_output=True,
-            text=True,
-        )
-        assert built.returncode == 0, built.stdout + built.stderr
-        assert "Warning" not in built.stderr, built.stderr
-        for old in folder.glob("built-*"):
+        if built.exists():
+            return ""
+        if failed.exists():
+            return f"the site was not built in this session, see {failed.name} in .cache/site"
+        for old in (*folder.glob("built-*"), *folder.glob("failed-*")):
             old.unlink()
-        (folder / f"built-{run}").touch()
+        output = build()
+        (failed if output else built).write_text(output, encoding="utf-8")
+    return output
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

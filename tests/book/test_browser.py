@@ -10,7 +10,16 @@ import nbformat
 import pytest
 from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, too_long
-from site_checks import DESKTOP, PHONE, TYPESET, page_names, page_weights, search, too_heavy, visit
+from site_checks import (
+    DESKTOP,
+    PHONE,
+    TYPESET,
+    page_names,
+    page_weights,
+    search,
+    too_heavy,
+    visit_all,
+)
 from site_tools import HTML, NEEDS_CHROMIUM, ROOT, build_site, serve
 
 from lib import data
@@ -28,13 +37,14 @@ def address():
 
 
 @pytest.fixture(scope="module")
-def tab(browser):
-    """One page for all that do not change what a browser keeps: it loads the theme once."""
-    return browser.new_page()
+def tabs(browser):
+    """For all that do not change what a browser keeps: they load the theme once; both are drawn."""
+    return browser.new_page(), browser.new_page()
 
 
 @pytest.fixture
-def page(tab):
+def page(tabs):
+    tab = tabs[0]
     tab.set_viewport_size({"width": DESKTOP, "height": 800})
     yield tab
     tab.emulate_media(media="null")
@@ -69,15 +79,16 @@ def shows_data(name: str) -> bool:
         for of_data in (True, False)
     ],
 )
-def test_every_page_is_without_fault_and_none_too_long(page, address, half, of_data):
+def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_data):
     """The halves are for two workers."""
     inner = [] if of_data else page_names(HTML, "reference")
     assert of_data or len(inner) >= 8
     names = [name for name in page_names(HTML) if shows_data(name) == of_data] + inner
     names = names[half::2]
     assert len(names) >= 4
-    axe = {f"{name}.html" for name in KINDS}
-    found = {n: visit(page, f"{address}/{n}", axe=n in axe, measure=MEASURE) for n in names}
+    axe = [f"{address}/{name}.html" for name in KINDS]
+    visits = visit_all(tabs, [f"{address}/{name}" for name in names], axe, MEASURE)
+    found = dict(zip(names, visits, strict=True))
     assert {name: page.faults for name, page in found.items() if page.faults} == {}
     assert all(page.texts > 20 for page in found.values())
     shapes = {name: Shape(*page.measured) for name, page in found.items()}
@@ -102,7 +113,7 @@ def test_no_page_is_too_heavy(address):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["index", "audit", "canaries"])  # the last two are the heaviest
+@pytest.mark.parametrize("name", ["audit", "canaries"])  # the heaviest
 def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, address, name):
     """Hosts compress texts; letters and pictures travel as they are."""
     page, loaded = browser.new_page(), set()  # which has nothing in store
@@ -239,19 +250,21 @@ def test_the_typeface_comes_with_the_site(page, address, name, on_disk):
     assert used.startswith('"Companion Sans"')
 
 
+#: Of each drawing that is shown: its edges, and how large its words are.
+DRAWINGS = """() => [...document.querySelectorAll('.companion-drawing svg')]
+  .filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 0)
+  .map(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right,
+    ...[...e.querySelectorAll('text')].map(t =>
+      parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)])"""
+
+
 @pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
 def test_a_diagram_is_shown_once_and_its_words_can_be_read(page, address, name):
     page.goto(f"{address}/{name}.html")
     for width in (DESKTOP, PHONE):
         page.set_viewport_size({"width": width, "height": 800})
-        shown = [e for e in page.query_selector_all(".companion-drawing svg") if e.is_visible()]
-        (drawing,) = shown
-        box = drawing.bounding_box()
-        assert 0 <= box["x"] < box["x"] + box["width"] <= width
-        sizes = drawing.evaluate(
-            """e => [...e.querySelectorAll('text')].map(t =>
-                 parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)"""
-        )
+        ((left, right, *sizes),) = page.evaluate(DRAWINGS)
+        assert 0 <= left < right <= width
         assert len(sizes) >= 7
         assert min(sizes) >= 11
 
@@ -262,31 +275,34 @@ def test_a_chapter_prints_as_a_clean_document(page, address):
     page.goto(f"{address}/audit.html")
     page.evaluate(TYPESET)
     page.emulate_media(media="print")
-    visible = "e => e.checkVisibility() && e.getBoundingClientRect().height > 0"
+    visible = "all => all.map(e => e.checkVisibility() && e.getBoundingClientRect().height > 0)"
     for gone in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-area", ".copybtn"):
-        assert not any(e.evaluate(visible) for e in page.query_selector_all(gone)), gone
+        assert not any(page.eval_on_selector_all(gone, visible)), gone
     clicked = "summary, .companion-search, .companion-download, .companion-filter"
-    code = page.query_selector_all(".companion-code, .companion-foot button")
+    code = page.eval_on_selector_all(".companion-code, .companion-foot button", visible)
     assert len(code) > 3
-    assert not any(e.evaluate(visible) for e in code)
+    assert not any(code)
     opened = ":is(.sd-dropdown, .companion-rows)"
-    folded = page.query_selector_all(f".bd-article > section details{opened} > :not({clicked})")
+    folded = page.eval_on_selector_all(
+        f".bd-article > section details{opened} > :not({clicked})",
+        "all => all.map(e => e.checkVisibility())",
+    )
     assert len(folded) > 3
-    assert sum(not e.evaluate("e => e.checkVisibility()") for e in folded) == 0
-    assert len(page.query_selector_all(".companion-claim")) > 3
+    assert all(folded)
+    assert page.locator(".companion-claim").count() > 3
     assert page.locator(".companion-foot").get_by_text("This page shows").is_visible()
     assert not page.locator(".companion-parameters").is_visible()
-    figures = page.query_selector_all(".bd-article > section .companion-figure:has(img)")
+    figures = ".bd-article > section .companion-figure:has(img)"
     turned = "f => getComputedStyle(f.querySelector('img')).filter"
     for media, kept in (("screen", False), ("print", True)):  # paper is white
         page.emulate_media(media=media)
         page.evaluate("() => { document.documentElement.dataset.theme = 'dark' }")
-        assert (figures[0].evaluate(turned) == "none") == kept
-    shares = [
-        f.evaluate("f => f.querySelector('img').clientWidth / f.clientWidth")
-        for f in figures
-        if f.is_visible()
-    ]
+        assert (page.eval_on_selector(figures, turned) == "none") == kept
+    shares = page.eval_on_selector_all(
+        figures,
+        """all => all.filter(f => f.checkVisibility() && f.clientHeight > 0)
+        .map(f => f.querySelector('img').clientWidth / f.clientWidth)""",
+    )
     assert len(shares) > 1
     assert min(shares) > 0.95
     wide = page.evaluate(

@@ -29,6 +29,8 @@ import pytest
 import yaml
 from chapter_cells import settings_of
 from roberta import make_roberta
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.neural_network import MLPClassifier
 
 from lib.book.chapters import (
     chapter_files,
@@ -44,6 +46,7 @@ from lib.data.text import TEXT_FILES
 from lib.report import studies
 from lib.report.studies import drawn_abstention
 from lib.runs import Checkpoint, RunStore, executors
+from lib.studies.audit import tables
 from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]
@@ -194,6 +197,12 @@ def rehearsal(noise, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     monkeypatch.setattr("lib.plot.svg_pair", undrawn)
+    for model, setting, few in (
+        (GradientBoostingClassifier, "n_estimators", 3),
+        (RandomForestClassifier, "n_estimators", 3),
+        (MLPClassifier, "max_iter", 10),
+    ):  # what other estimators cost, at any number of rows
+        monkeypatch.setitem(model.__init__.__kwdefaults__, setting, few)
 
 
 def words(folder, monkeypatch, texts: str) -> None:
@@ -217,6 +226,10 @@ def few_reports(learners, repetitions, seed):
     return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
 
 
+def few_widths(trials, mu, repetitions, *given, of=tables.swept_widths, **seed):
+    return of(trials, mu, 2, *given, **seed)  # of 200 audits, whatever the parameters
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("rehearsal")
 @pytest.mark.parametrize(("profile", "name"), UNLIKE.values(), ids=UNLIKE)
@@ -224,6 +237,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypa
     if profile_parameters(PARAMS, profile, name).get("model") == "roberta":
         words(tmp_path, monkeypatch, TEXTS)
     monkeypatch.setattr(studies, "drawn_abstention", few_reports)
+    monkeypatch.setattr(tables, "swept_widths", few_widths)
     memory = CUTS["memory"].get(name, CUTS["memory"]["all"])
     monkeypatch.setenv("COMPANION_MEMORY", str(memory))
     parameters, found, done = cut_down(profile, name), [], []

@@ -6,6 +6,7 @@ its repository is known, and it lies below a path of its host, as project pages 
 
 import json
 import re
+import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -14,7 +15,7 @@ import nbformat
 import pytest
 from page_shapes import MAIN_LINE, TALLEST, shape, too_long
 from site_checks import PHONE, page_names, page_weights, search, too_heavy, visit
-from site_tools import NEEDS_CHROMIUM, serve
+from site_tools import HTML, NEEDS_CHROMIUM, serve
 from throwaway import Book, make_book
 
 import lib
@@ -84,6 +85,9 @@ def book(tmp_path_factory) -> Book:
     ):
         subprocess.run(["git", *command], cwd=made.root, check=True)
     made.edit("lib/book/site.py", "MOVED = {", 'MOVED = {"moved": "two", "one": "two", ')
+    if (note := HTML.parent / ".companion-typeface").exists():  # a build looks at what it is of
+        shutil.copytree(HTML / "_static" / "fonts", made.html / "_static" / "fonts")
+        shutil.copy(note, made.html.parent)
     made.build()
     return made
 

@@ -15,7 +15,7 @@ from lib.counterfactual import (
     fit_nuisances,
     predictable_nuisances,
 )
-from lib.counterfactual.sequential import _mixture_rho, log_mixture, mixture_boundary
+from lib.counterfactual.sequential import log_mixture, mixture_boundary
 from lib.studies.counterfactual.classifiers import simulate
 from lib.studies.counterfactual.tables import pointwise_interval
 
@@ -27,10 +27,16 @@ def most(level, repetitions=REPETITIONS):
     return int(stats.binom.isf(1e-3, repetitions, 1 - level))
 
 
+def lowest_at(v, alpha):
+    """The rho whose boundary is about the lowest at v (Howard et al., 2021, section 3.5)."""
+    need = -2 * math.log(2 * alpha)
+    return v / (need + math.log1p(need))
+
+
 def test_published_values_of_confseq():
     """`test/uniform_boundaries_unittest.cpp` of gostevehoward/confseq: "a reference in R"."""
     s, v = np.array([10.0]), np.array([100.0])
-    rho = _mixture_rho(100, 0.05)
+    rho = lowest_at(100, 0.05)
     assert log_mixture(s, v, rho, 2.0)[0] == pytest.approx(-0.2490165, abs=1e-5)
     assert mixture_boundary(v, 0.05, rho, 2.0) == pytest.approx(33.02017, abs=1e-5)
 
@@ -60,7 +66,7 @@ def test_the_mixture_is_the_integral_that_defines_it(c, rho):
 @pytest.mark.parametrize("c", [1.0, 10.0, 200.0])
 def test_the_boundary_is_where_the_mixture_reaches_the_level(alpha, c):
     v = np.array([0.0, 1e-3, 1.0, 50.0, 1e4, 1e6])
-    rho = _mixture_rho(500.0, alpha)
+    rho = lowest_at(500.0, alpha)
     found = mixture_boundary(v, alpha, rho, c)
     assert np.allclose(log_mixture(found, v, rho, c)[0], -math.log(alpha), rtol=1e-8)
     assert (np.diff(found) > 0).all()
@@ -85,7 +91,7 @@ def test_point_by_point(target, count):
     pair = pair_of(drawn, guesses)[:count]
     found = exact_sequence(pair, floor, target=target, level=level, planned=planned)
     values, square, c = [], 0.0, count / floor
-    rho = _mixture_rho(planned * count / 4, (1 - level) / 2)
+    rho = lowest_at(planned * count / 4, (1 - level) / 2)
     for t in range(40):
         phi = gamma = 0.0
         for sign, one in zip((1, -1), pair, strict=False):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from lib.counterfactual.sequences import _boundary, confidence_sequence, optimal_rho
+from lib.counterfactual.sequences import confidence_sequence, optimal_rho
 
 ALPHA, REPETITIONS, N, START = 0.05, 2000, 2000, 50
 SLACK = 3 * math.sqrt(ALPHA * (1 - ALPHA) / REPETITIONS)
@@ -135,7 +135,9 @@ def test_miscoverage_from_few_values_and_near_one(mean):
     n = np.arange(1, 1001)
     error, variance = np.cumsum(x - mean, axis=1) / n, np.cumsum(x, axis=1) / n
     variance *= 1 - variance
-    half = np.where(variance > 0, np.sqrt(variance) * _boundary(n, optimal_rho(1000), ALPHA), 1)
+    u = n * optimal_rho(1000) ** 2
+    unit = np.sqrt(2 * (u + 1) / (n * u) * np.log(np.sqrt(u + 1) / ALPHA))
+    half = np.where(variance > 0, np.sqrt(variance) * unit, 1)
     alone = (np.abs(error) > half)[:, 49:].any(axis=1).mean()
     assert alone > most if 0.97 < mean < 0.994 else alone < 2 * ALPHA  # so that the test can fail
 

@@ -37,7 +37,7 @@ def kept():
 
 
 def note(name="a"):
-    return store._note_of(store.entry(name))
+    return user_cache() / f"{store.entry(name).mirror}.sha256"
 
 
 @pytest.mark.parametrize("copy", ["none", "mirror", "cache"])

@@ -29,7 +29,7 @@ from fault_tools import (
 )
 from throwaway import executed, make_book
 
-from lib.book.execute import _read_entry
+from lib.book.execute import read_entry
 from lib.runs import RunStore
 
 SEED = 20_261_125
@@ -63,7 +63,7 @@ class Small:
     def entries(self) -> dict[str, str]:
         cache = self.root / ".cache" / "book"
         for path in cache.glob("*/*.json"):
-            assert _read_entry(path) is not None
+            assert read_entry(path) is not None
         return {name: h for name, h in files(cache).items() if name.endswith(".json")}
 
 

@@ -22,7 +22,6 @@ from lib.privacy import (
     selection_epsilon,
     trade_off,
 )
-from lib.privacy.accounting import _by_losses
 from lib.privacy.losses import loss_distributions
 from lib.privacy.renyi import ORDERS, gaussian_bound, renyi_divergence
 
@@ -271,7 +270,10 @@ def test_special_ledgers_and_extreme_arguments():
     assert trade_off(tiny).mu(1e-5) == math.inf
     assert trade_off(huge).mu(1e-5) == 0
     assert find_noise_multiplier(1e300, 1e-300, 1e-12, 10**9) > 0
-    assert _by_losses(((0.1, 1.0, 1000),), 1000 * 2.0**-52, False) == math.inf  # all is rounding
+    many, rounding = ledger((0.1, 1.0, 1000)), 1000 * 2.0**-52
+    whole = gaussian_bound(((0.1, 1.0, 1000),), rounding, 2)  # of what is left of delta: nothing
+    assert many.epsilon(rounding, "pld", neighbours="replace") == whole
+    assert many.epsilon(2 * rounding, "pld", neighbours="replace") < 0.9 * whole
 
 
 # With pure mechanisms on the same records

@@ -11,7 +11,7 @@ from scipy import special
 from lib.report import ModelPredictions, Settings, run_analysis
 from lib.report import verdicts as module
 from lib.report.findings import Goodness, Leak, Measured, Outcome, Rivalry, Transfer, winner
-from lib.report.rivals import _with_exact, exact_p
+from lib.report.rivals import exact_p, with_exact
 from lib.report.types import mean_of
 from lib.report.verdicts import QUESTIONS, SIGNS, verdict
 
@@ -259,7 +259,7 @@ def test_a_decision_is_never_against_the_interval_beside_it():
         for better in range(0, min(n, 30) + 1, 2):
             for worse in range(0, min(n - better, 12) + 1, 2):
                 pairs = np.repeat([1.0, -1.0, 0.0], [better, worse, n - better - worse])
-                ends = _with_exact(mean_of(pairs, (-1.0, 1.0), 0.95, None), better, worse, n, 0.05)[
+                ends = with_exact(mean_of(pairs, (-1.0, 1.0), 0.95, None), better, worse, n, 0.05)[
                     1:
                 ]
                 if winner(ends) is not Outcome.UNDECIDED:

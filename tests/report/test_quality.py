@@ -84,23 +84,23 @@ def test_no_better_than_a_constant_is_said_and_nothing_promised():
         assert (found[1].values["guaranteed_coverage"] > 0) == promised
 
 
-@pytest.mark.parametrize(("k", "n"), [(2, 60), (10, 60), (10, 200), (100, 200)])
+@pytest.mark.parametrize(("k", "n"), [(2, 60), (10, 200), (100, 200)])
 def test_a_guess_is_not_called_worse_than_a_class_that_its_rows_chose(k, n):
     # All classes equally common, answers by chance: as good as any constant. By the interval of the
     # observed commonest class alone it was called worse in .15 of the cells (10, 200), (100, 200).
-    rng, runs, said = np.random.default_rng(k + n), 600, 0
+    rng, runs, said = np.random.default_rng(k + n), 300, 0
     for _ in range(runs):
         labels, answers = rng.integers(k, size=(2, n))
         given = SimpleNamespace(labels=labels, correct=labels == answers, clusters=None, called=str)
         good = Goodness(Outcome.ACCURACY_ONLY, n, Measured(0.0, 0.0, 1.0))
-        (found,), _ = quality._beside_constant(good, given, False, False, SETTINGS)
+        (found,), _ = quality.beside_constant(good, given, False, False, SETTINGS)
         said += found.outcome is Outcome.WORSE
     assert stats.binom.sf(said - 1, runs, SETTINGS.alpha / 2) > 1e-3
     # What is worse beyond chance is still told.
     worse = SimpleNamespace(
         labels=np.arange(n) % 2, correct=np.arange(n) % 10 == 0, clusters=None, called=str
     )
-    (found,), _ = quality._beside_constant(good, worse, False, False, SETTINGS)
+    (found,), _ = quality.beside_constant(good, worse, False, False, SETTINGS)
     assert found.outcome is Outcome.WORSE
 
 
@@ -200,7 +200,7 @@ def test_intervals_of_clusters_keep_their_level():
 @pytest.mark.parametrize(("clusters", "few"), [(20, True), (50, False)])
 def test_few_clusters_are_doubted(clusters, few):
     labels, cluster = np.arange(1000) % 2, np.arange(1000) % clusters
-    doubts = quality._of_clusters(len(np.unique(cluster)), len(labels))
+    doubts = quality.doubts_of_clusters(len(np.unique(cluster)), len(labels))
     assert doubts[0] == f"intervals count {clusters} clusters, not 1,000 rows"
     assert any("clusters are few" in doubt for doubt in doubts) == few
 
@@ -335,7 +335,7 @@ def test_its_area_under_the_risk_coverage_curve_is_a_mean_of_running_errors(publ
 @pytest.mark.parametrize("off", [0.09, 0.0])
 def test_errors_that_cancel_within_a_bin_are_not_called_close(off):
     """Sure by 0.905 and right by 0.995, and the other way round: off by 9 points in every row."""
-    rng, runs, close = np.random.default_rng(5), 200, 0
+    rng, runs, close = np.random.default_rng(5), 40 if off else 200, 0
     for _ in range(runs):
         low = rng.random(2000) < 0.5
         told = np.where(low, 0.905, 0.995)

@@ -41,7 +41,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-@pytest.mark.parametrize("k", [2, 5, 10, 30, 100, 1000])
+@pytest.mark.parametrize("k", [2, 10, 100, 1000])
 def test_rounded_outputs_are_known(name, k):
     write, kind, most = WRITTEN[name]
     if k > most:
@@ -60,8 +60,8 @@ def test_the_last_row_of_a_long_file_changes_nothing():
     assert kind_of(p) == "percent"
 
 
-@pytest.mark.parametrize("digits", [1, 2, 3, None])
-@pytest.mark.parametrize("k", [2, 3, 10, 30])
+@pytest.mark.parametrize("digits", [1, 2, None])
+@pytest.mark.parametrize("k", [2, 3, 30])
 def test_other_numbers_are_no_probabilities(k, digits):
     rng, misread = np.random.default_rng(k), 0
     for _ in range(FILES):
@@ -136,7 +136,7 @@ def better_orders(k: int, n: int, accuracy: float, uneven: bool, moved: int, dra
 
 
 @pytest.mark.parametrize("uneven", [False, True])
-@pytest.mark.parametrize("accuracy", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize("accuracy", [0.0, 0.9])
 @pytest.mark.parametrize("n", [10, 100, 1000])
 @pytest.mark.parametrize("k", [3, 10])
 def test_by_chance_no_other_order_is_better(k, n, accuracy, uneven):

@@ -1,60 +1,51 @@
 """The commands of the README, run from elsewhere; and the chapter on files that lack things."""
 
 import dataclasses
-import functools
 import io
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pandas as pd
 import pytest
 from reading_samples import LABELS, ONE, RIGHT, SECOND, of
 
+from lib.book.chapters import code_cells, declared_parameters, read_chapter
 from lib.report import example_predictions, read_predictions
 from lib.report.__main__ import as_mapping, main, told_if_slow
-from lib.report.studies import drawn_abstention
+from lib.report.studies import DESIGNS
 from lib.report.types import Settings
-from lib.runs import RunStore, stored_table
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
-def test_papermill_from_elsewhere(tmp_path, monkeypatch):
-    """A file with few columns, a path relative to where papermill is called.
+def test_the_chapter_on_a_file_of_few_columns(tmp_path, monkeypatch, capsys):
+    """Its cells from elsewhere, by a relative path; what papermill does with them is tests/book's.
 
-    The chapter's simulation of 60 reports takes nearly all of its time and reads nothing of the
-    file: its table is in the store already, from two reports of 200 rows a design.
+    The simulation of 60 reports takes nearly all of its time and reads nothing of the file.
     """
-    monkeypatch.setenv("COMPANION_RUNS", str(tmp_path / "runs"))
-
-    @functools.wraps(drawn_abstention)  # under its name, and so under its key in the store
-    def short(learners, repetitions, seed):
-        one = drawn_abstention(["linear"], 200, repetitions=2, seed=seed)
-        return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
-
-    stored_table(short, ["linear", "forest"], repetitions=10, seed=0)
+    rows = pd.MultiIndex.from_product([["linear", "forest"], DESIGNS])
+    columns = ["points", "coverage", "low", "high", "width"]
+    drawn = pd.DataFrame(1.0, rows.set_names(["learner", "propensity"]), columns).reset_index()
+    monkeypatch.setattr("lib.runs.stored_table", lambda *_, **__: drawn)
     arrays = read_predictions(example_predictions(tmp_path / "all.npz", seed=1)).given
     few = {k: arrays[k] for k in ("test_logits", "test_labels", "member_scores")}
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "my.npz", **few)
-    program = str(Path(sys.executable).with_name("papermill"))
-    command = [program, str(ROOT / "book" / "your_model.py"), "out.ipynb", "--log-level", "ERROR"]
-    command += ["-p", "predictions", "data/my.npz", "-p", "out", "report"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert len(RunStore().keys()) == 1  # what was stored was found
-    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
-    shown = [o for cell in cells if cell.cell_type == "code" for o in cell.outputs]
-    assert not [o for o in shown if o.get("name") == "stderr"]
-    text = "\n".join(o.get("data", {}).get("text/plain", o.get("text", "")) for o in shown)
-    assert "Data: your file data/my.npz." in text
-    assert "Privacy audit: skipped. missing: nonmember_scores" in text
-    assert not any("{value}`your_model." in c.source for c in cells if c.cell_type == "markdown")
+    monkeypatch.chdir(tmp_path)
+    chapter = ROOT / "book" / "your_model.py"
+    notebook = read_chapter(chapter.read_text("utf-8"))
+    names = {each.name: each.default for each in declared_parameters(notebook)}
+    names |= {"predictions": "data/my.npz", "out": "report", "__file__": str(chapter)}
+    for cell in code_cells(notebook):
+        if "parameters" not in cell["tags"]:
+            exec(cell["source"], names)
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "Data: your file data/my.npz." in said.out
+    assert "Privacy audit: skipped. missing: nonmember_scores" in said.out
     written = {path.name for path in (tmp_path / "report").iterdir()}
     selective = {"selective.csv", "selective_scores.csv", "selective.svg"}
     quality = {f"quality{of}.csv" for of in ("", "_bins", "_classes", "_confusion")}
@@ -93,35 +84,30 @@ def test_help_says_what_each_option_is_and_what_holds_without_it(capsys):
         assert f"default: {field.default})" in after.split(" --")[0]
 
 
-def test_module_is_a_program(tmp_path):
-    command = [sys.executable, "-m", "lib.report", "none.npz", "--check"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import lib.report",
-        "from lib.report.__main__ import _parser; assert 'ROLE' in _parser().format_help()",
-    ],
-)
-def test_help_loads_nothing_that_takes_time(code):
-    heavy = "{'numpy', 'scipy', 'pandas', 'numba', 'matplotlib', 'sklearn', 'torch'}"
-    code = f"{code}; import sys; found = {heavy} & set(sys.modules); assert not found, found"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_report_in_words_loads_no_matplotlib(tmp_path):
-    of(["p_0", "p_1", "p_2"], label=LABELS).to_csv(tmp_path / "own.csv", index=False)
-    code = f"""
-import sys
-from lib.report.__main__ import main
-assert main([{str(tmp_path / "own.csv")!r}]) == 0
-assert "matplotlib" not in sys.modules and "torch" not in sys.modules
+AS_A_PROGRAM = """
+import runpy, sys
+heavy = "numpy scipy pandas numba matplotlib sklearn torch".split()
+import lib.report
+words = "numpy scipy pandas numba sklearn"
+for given, code, loaded in (("--help", 0, ""), ("own.csv", 0, words), ("none.npz", 2, words)):
+    sys.argv[1:] = [given]
+    try:
+        runpy.run_module("lib.report", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        assert end.code == code, end.code
+    found = {name for name in heavy if name in sys.modules}
+    assert found <= set(loaded.split()), found
 """
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_program_loads_what_it_needs_and_help_nothing_that_takes_time(tmp_path):
+    of(["p_0", "p_1", "p_2"], label=LABELS).to_csv(tmp_path / "own.csv", index=False)
+    command = [sys.executable, "-c", AS_A_PROGRAM]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("error: path must be a file, got none.npz")
+    assert "--map ROLE=COLUMN" in done.stdout
+    assert "Report on own.csv" in done.stdout
 
 
 @pytest.mark.parametrize("terminal", [True, False])

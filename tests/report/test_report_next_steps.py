@@ -10,7 +10,7 @@ from lib import audit
 from lib.audit.one_run import best_one_run
 from lib.audit.planning import gaussian_mu
 from lib.report import ModelPredictions, Settings, run_analysis, run_report, suitability_numbers
-from lib.report.abstention import _comparison_steps
+from lib.report.abstention import comparison_steps
 from lib.report.collect import (
     about,
     attack_ceiling,
@@ -61,7 +61,7 @@ def test_a_difference_without_a_variance_is_planned_from_its_bound():
     for sign in (1, -1):
         ends = sorted((-0.4 * sign, 0.5 * sign))
         found = SimpleNamespace(value=0.2 * sign, stderr=0.0, interval=ends)
-        (step,) = _comparison_steps(found, 10, LEVEL)
+        (step,) = comparison_steps(found, 10, LEVEL)
         # 1 - 0.6 / 2 to the tenth is 1 - 0.2 / 2 to the 33.9th; and one more.
         assert step.startswith("about 35 rows at least")
 
@@ -259,5 +259,5 @@ def test_where_answers_are_impossible_no_number_of_rows_decides(example):
 )
 def test_rows_for_a_difference(value, said):
     found = SimpleNamespace(value=value, stderr=0.02)
-    text = _comparison_steps(found, 400, LEVEL)
+    text = comparison_steps(found, 400, LEVEL)
     assert (said in text[0]) if said else text == ()

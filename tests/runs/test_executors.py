@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -126,67 +125,87 @@ def test_a_cluster_with_other_code_does_not_begin(tmp_path, store, monkeypatch):
 @pytest.mark.slow
 def test_killed_workers_are_replaced_and_harm_no_other(tmp_path, store):
     once = walk(tmp_path, seed=8, kill_at=(12,))
-    jobs = [Deadly(1), once, *(walk(tmp_path, seed=n, steps=5, pause=0.02) for n in range(8))]
+    jobs = [Deadly(1), once, *(walk(tmp_path, seed=n, steps=5, pause=0.02) for n in range(4))]
     with pytest.raises(RunsFailed, match="its worker process died 3 times") as caught:
         run_all(jobs, store=store, max_workers=2)
     assert [name[:9] for name in caught.value.failures] == ["Deadly(nu"]
-    assert [executions(tmp_path, seed) for seed in range(9)] == [1] * 8 + [2]
+    assert [executions(tmp_path, seed) for seed in (*range(4), 8)] == [1] * 4 + [2]
     whole = RunStore(tmp_path / "other").run(walk(tmp_path, seed=8))
     assert same_result(store.get(once), whole)
 
 
+def by(seconds, condition):
+    """Whether something comes about within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
 def gone(group):
-    """Whether a process group comes to its end within 5 seconds."""
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
+    """Whether a process group is at its end."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
     return False
 
 
+WALKS = """
+import signal, sys
+from jobs_for_tests import Walk
+from lib.runs import RunStore, run_all
+if __name__ == "__main__":
+    # Shells start background jobs with interrupts ignored, which is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    jobs = [Walk(sys.argv[1], seed=s, steps=600, pause=0.1) for s in range(4)]
+    run_all(jobs, store=RunStore(sys.argv[2]), max_workers=2)
+"""
+
+
+def walking(folder):
+    """A script that runs four walks of a minute each, two at a time; it has begun two of them."""
+    folder.mkdir()
+    (folder / "script.py").write_text(WALKS)
+    root, path = str(ROOT), os.environ["PYTHONPATH"]
+    return subprocess.Popen(
+        [sys.executable, "script.py", str(folder), "store"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([root, path])},
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def begun(folder):
+    return sum(executions(folder, seed) for seed in range(4))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("whom", ["everyone", "parent", "killed parent"])
-def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path, store, whom):
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import signal, sys
-            from jobs_for_tests import Walk
-            from lib.runs import RunStore, run_all
-            if __name__ == "__main__":
-                # Shells start background jobs with interrupts ignored, which is inherited.
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                jobs = [Walk(sys.argv[1], seed=s, steps=600, pause=0.1) for s in range(4)]
-                run_all(jobs, store=RunStore(sys.argv[2]), max_workers=2)
-            """
-        )
-    )
-    command = [sys.executable, str(script), str(tmp_path), str(store.folder)]
-    root = str(ROOT)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ["PYTHONPATH"]])}
-    process = subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, start_new_session=True
-    )
+def test_an_interrupt_ends_at_once_and_leaves_no_process(tmp_path):
+    """Three scripts at the same time, since most of it is waiting."""
+    kinds = {
+        "everyone": (os.killpg, signal.SIGINT),
+        "parent": (os.kill, signal.SIGINT),
+        "killed parent": (os.kill, signal.SIGKILL),
+    }
+    found = {whom: walking(tmp_path / whom) for whom in kinds}
     try:
-        deadline = time.monotonic() + 30
-        while sum(executions(tmp_path, seed) for seed in range(4)) < 2:
+        for whom, process in found.items():
+            assert by(60, lambda whom=whom: begun(tmp_path / whom) >= 2)
             assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        number = signal.SIGKILL if whom == "killed parent" else signal.SIGINT
-        (os.killpg if whom == "everyone" else os.kill)(process.pid, number)
-        _, errors = process.communicate(timeout=10)  # one walk takes a minute
-        assert (b"KeyboardInterrupt" in errors) == (whom != "killed parent")
-        assert gone(process.pid)
+            kill, number = kinds[whom]
+            kill(process.pid, number)
+        for whom, process in found.items():
+            _, errors = process.communicate(timeout=20)
+            assert (b"KeyboardInterrupt" in errors) == (whom != "killed parent")
+            assert by(10, lambda group=process.pid: gone(group)), whom
+            assert begun(tmp_path / whom) == 2
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        for process in found.values():
+            if not gone(process.pid):
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    assert sum(executions(tmp_path, seed) for seed in range(4)) == 2
 
 
 class Elsewhere:
@@ -197,7 +216,7 @@ class Elsewhere:
 
     def submit(self, function, *arguments):
         if self.late is not None:
-            self.late.submit(lambda: (time.sleep(0.5), function(*arguments)))
+            self.late.submit(lambda: (time.sleep(0.2), function(*arguments)))
         future = Future()
         future.set_result(None)
         return future
@@ -207,7 +226,7 @@ def test_a_store_that_shows_runs_late_is_waited_for_or_noticed(tmp_path, store, 
     with ThreadPoolExecutor(1) as late:
         (run,) = run_all([walk(tmp_path)], Elsewhere(late), store=store)
     assert run.key == run_key(walk(tmp_path))
-    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
+    monkeypatch.setattr(executors, "_PATIENCE", 0.1)
     with pytest.raises(RunsFailed, match="share"):
         run_all([walk(tmp_path, seed=1)], Elsewhere(), store=store)
 

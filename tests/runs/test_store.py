@@ -352,7 +352,7 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
                     return function(*arguments)
                 return call
             os.fsync, os.replace = dying(os.fsync), dying(os.replace)
-            RunStore(os.path.join(folder, "store")).run(Walk(folder, steps=20))
+            RunStore(os.path.join(folder, "store")).run(Walk(folder, steps=10))
 
         def forked(*arguments):
             pid = os.fork()
@@ -372,9 +372,9 @@ def test_killed_at_every_moment_of_every_write(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     number = int(done.stdout)
-    # a flush and a renaming for each of 4 checkpoints and 2 files, and the renaming of the folder
-    assert number == 1 + 2 * (4 + 2) + 1
-    whole = RunStore(tmp_path / "whole").run(walk(tmp_path, steps=20))
+    # a flush and a renaming for each of 2 checkpoints and 2 files, and the renaming of the folder
+    assert number == 1 + 2 * (2 + 2) + 1
+    whole = RunStore(tmp_path / "whole").run(walk(tmp_path, steps=10))
     for folder in (tmp_path / str(n) for n in range(1, number + 1)):
         store = RunStore(folder / "store")
         (key,) = store.keys()

@@ -11,7 +11,7 @@ from scipy import stats
 from test_guarantee import DESIGNS, GRID
 
 from lib import selective
-from lib.selective.private import _allowed
+from lib.selective.private import allowed_errors
 from lib.ties import above, count_above
 
 CANDIDATES = np.append(-np.inf, np.linspace(0.05, 0.95, 19))
@@ -33,13 +33,13 @@ def test_what_is_allowed_is_the_exact_quantile(k, rate, decay):
         total = np.add.outer(np.arange(k + 1), g).ravel()
         below = np.cumsum(np.bincount(total + 400, np.multiply.outer(errors, p).ravel()))
         expected = int(np.searchsorted(below > alpha * (1 + 1e-9), True)) - 401
-        assert _allowed(k, rate, decay, alpha) == expected
+        assert allowed_errors(k, rate, decay, alpha) == expected
 
 
 @pytest.mark.parametrize(("rate", "decay"), [(0.1, 0.6), (0.03, 0.95), (0.4, 0.0), (0.01, 0.3)])
 def test_one_point_more_allows_one_error_more_or_none(rate, decay):
     """The sensitivity on which privacy rests."""
-    allowed = [_allowed(k, rate, decay, 0.002) for k in (*range(250), *range(20_000, 20_100))]
+    allowed = [allowed_errors(k, rate, decay, 0.002) for k in (*range(250), *range(20_000, 20_100))]
     steps = np.delete(np.diff(allowed), 249)
     assert set(steps) <= {0, 1}
     assert 1 in steps
@@ -56,7 +56,8 @@ def answers(points, grid, target, epsilon, level=0.9, actual=None):
     wrong = np.array([not right for _, right in points], bool)
     alpha = (1 - level) / len(grid)
     value = [
-        _allowed(int((score > t).sum()), 1 - target, decay, alpha) - (wrong & (score > t)).sum()
+        allowed_errors(int((score > t).sum()), 1 - target, decay, alpha)
+        - (wrong & (score > t)).sum()
         for t in grid
     ]
     bar = np.arange(max(100, round(80 / (actual or epsilon))))

@@ -19,7 +19,7 @@ import pytest
 
 from lib.studies.beyond import online
 from lib.studies.beyond.watch import fisher, smirnov
-from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
+from lib.studies.suitability.peers import alert_threshold, calibrate, calibrator
 
 
 @pytest.fixture
@@ -73,10 +73,10 @@ def test_cbpe_is_nannymls(nannyml, seed):
         warnings.simplefilter("ignore")
         found = estimator.fit(reference).estimate(later).filter(period="analysis").to_df()
     p, right = reference["p"].to_numpy(), reference["right"].to_numpy().astype(bool)
-    knots = _calibrator(p, right)
-    ours = [_calibrate(knots, chunk).mean() for chunk in np.split(later["p"].to_numpy(), 10)]
+    knots = calibrator(p, right)
+    ours = [calibrate(knots, chunk).mean() for chunk in np.split(later["p"].to_numpy(), 10)]
     assert found["accuracy", "value"].to_numpy() == pytest.approx(ours, abs=1e-9)
-    threshold = _alert_threshold(right)
+    threshold = alert_threshold(right)
     assert found["accuracy", "lower_threshold"].to_numpy() == pytest.approx(threshold, abs=1e-9)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lib.studies.suitability.alarms import _bh_threshold, simulate_monitoring
+from lib.studies.suitability.alarms import bh_threshold, simulate_monitoring
 from lib.suitability import non_inferiority_test
 
 REFERENCE = np.random.default_rng(0).beta(8, 2, 400)
@@ -18,7 +18,7 @@ def test_benjamini_hochberg_equals_scipy(window, alpha):
     p = np.array([non_inferiority_test(REFERENCE, b, 0.05).p_value for b in batches])
     for time in range(30):
         recent = p[max(0, time + 1 - (window or time + 1)) : time + 1]
-        threshold = float(_bh_threshold(recent[:-1], alpha))
+        threshold = float(bh_threshold(recent[:-1], alpha))
         rejected = (stats.false_discovery_control(recent) <= alpha)[-1]
         assert (recent[-1] <= threshold) == rejected
         said += rejected

@@ -31,7 +31,7 @@ from scipy import stats
 from lib.runs import stored_table
 from lib.studies.beyond.online import CramerOnline, FisherOnline, alarms, thresholds
 from lib.studies.suitability.data import Study, timeline
-from lib.studies.suitability.peers import _alert_threshold, _calibrate, _calibrator
+from lib.studies.suitability.peers import alert_threshold, calibrate, calibrator
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.estimator import CorrectnessEstimator
 from lib.suitability.monitor import Monitor
@@ -176,13 +176,13 @@ class Deployment:
             for length in (self.ert, self.run_length)
         )
         column = SIGNAL_NAMES.index("conf_max")
-        knots = _calibrator(self.test[0][:, column], self.test[1])
-        cbpe = np.array([_calibrate(knots, x[:, column]).mean() for x, *_ in months])
+        knots = calibrator(self.test[0][:, column], self.test[1])
+        cbpe = np.array([calibrate(knots, x[:, column]).mean() for x, *_ in months])
         by_months = {
             "labels": [len(y) > 0 and by_labels.update(correct=y).alarm for y in late],
             "estimates": [by_estimates.update(f).alarm for _, f, _ in months],
             "cbpe": cbpe < self.least,
-            "cbpe_alert": cbpe < _alert_threshold(self.test[1]),
+            "cbpe_alert": cbpe < alert_threshold(self.test[1]),
             "fet": [fisher(self.test[1], y) < _LEVEL for y in late],
             "ks": [smirnov(self.ordered, x) < _LEVEL for x, *_ in months],
         }

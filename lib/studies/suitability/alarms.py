@@ -78,10 +78,22 @@ def simulate_alarms(
     return pd.DataFrame(rows)
 
 
-def _bh_threshold(others: Floats, alpha: float) -> Floats:
+def bh_threshold(others: Floats, alpha: float) -> Floats:
     """Largest p-value that Benjamini and Hochberg reject beside ``others``, shape (..., m - 1).
 
     alpha R / m with R the rejections if the p-value in question were 0, which has rank 1.
+
+    Parameters
+    ----------
+    others : array, shape (..., m - 1)
+        P-values.
+    alpha : float
+        Level.
+
+    Returns
+    -------
+    array
+        Of the shape of `others`, but for its last axis.
     """
     ordered = np.sort(others, axis=-1)
     ranks = np.arange(2, others.shape[-1] + 2)
@@ -127,7 +139,7 @@ def simulate_monitoring(
         called = np.empty(p.shape, dtype=bool)
         for time in range(batches):
             start = 0 if window is None else max(0, time + 1 - window)
-            called[:, time] = p[:, time] <= _bh_threshold(p[:, start:time], alpha)
+            called[:, time] = p[:, time] <= bh_threshold(p[:, start:time], alpha)
         wrong = called & unsuitable
         last = stats.false_discovery_control(p[:, start:], axis=1) <= alpha
         false, false_last = (

@@ -105,7 +105,7 @@ def evaluate_peers_pairs(
     # Of the folds, indexed [fold, row], and of the user data.
     right, folds = source_correct[rows], source[rows, confidence]
     accuracy = right.mean(axis=1)
-    calibrators = [_calibrator(*fold) for fold in zip(folds, right, strict=True)]
+    calibrators = [calibrator(*fold) for fold in zip(folds, right, strict=True)]
     shift = accuracy - folds.mean(axis=1)
     # From here on without the labels: sorted, which makes looking up several times faster.
     folds, users = np.sort(folds, axis=1), np.sort(user[:, confidence])
@@ -121,13 +121,13 @@ def evaluate_peers_pairs(
             _thresholded(folds, errors, users),
             _thresholded(certainty, errors, user_certainty),
             _mean_and_variance(
-                (_calibrate(c, folds) for c in calibrators),
-                (_calibrate(c, users) for c in calibrators),
+                (calibrate(c, folds) for c in calibrators),
+                (calibrate(c, users) for c in calibrators),
             ),
             strict=True,
         )
     )
-    lowest = np.array([_alert_threshold(fold) for fold in right])
+    lowest = np.array([alert_threshold(fold) for fold in right])
 
     k, names = len(rows), [name for name in PEERS if name != "filter"]
     sf, test = np.nonzero(~np.eye(k, dtype=bool))
@@ -241,13 +241,39 @@ def _atc_threshold(ranked: Array, errors: int) -> float:
     return ranked[low]
 
 
-def _calibrate(knots: Knots | None, confidence: Array) -> Array:
-    """Calibrated confidence: linear between the knots, constant beyond."""
+def calibrate(knots: Knots | None, confidence: Array) -> Array:
+    """Calibrated confidence: linear between the knots, constant beyond.
+
+    Parameters
+    ----------
+    knots : tuple of array or None
+        As :func:`calibrator` has them.
+    confidence : array, shape (n,)
+        What is to be calibrated.
+
+    Returns
+    -------
+    array, shape (n,)
+        Chances to be right.
+    """
     return confidence if knots is None else np.interp(confidence, *knots)
 
 
-def _calibrator(confidence: Array, right: npt.NDArray[np.bool_]) -> Knots | None:
-    """Knots of nannyml's calibration of a fold, or None where it leaves confidence as it is."""
+def calibrator(confidence: Array, right: npt.NDArray[np.bool_]) -> Knots | None:
+    """Knots of nannyml's calibration of a fold, or None where it leaves confidence as it is.
+
+    Parameters
+    ----------
+    confidence : array, shape (n,)
+        Of the predictions of the fold.
+    right : array of bool, shape (n,)
+        Which of them are right.
+
+    Returns
+    -------
+    tuple of array or None
+        Confidences in increasing order, and the chances to be right at them.
+    """
     n, n_right = len(right), int(right.sum())
     if n <= _N_CHECKS or min(n_right, n - n_right) < 2:
         return None
@@ -301,8 +327,19 @@ def _calibration_error(estimate: Array, right: npt.NDArray[np.bool_]) -> float:
     return float(np.abs(gap).mean())
 
 
-def _alert_threshold(right: npt.NDArray[np.bool_]) -> float:
-    """Value of estimated accuracy below which nannyml alerts, from reference data in row order."""
+def alert_threshold(right: npt.NDArray[np.bool_]) -> float:
+    """Value of estimated accuracy below which nannyml alerts.
+
+    Parameters
+    ----------
+    right : array of bool, shape (n,)
+        Which predictions on the reference data are right, in the order of the rows.
+
+    Returns
+    -------
+    float
+        The mean of the chunks' accuracies, less some of their standard deviations.
+    """
     size = max(len(right) // _N_CHUNKS, 1)
     starts = np.arange(0, len(right), size)
     counts = np.diff(np.append(starts, len(right)))
