@@ -48,6 +48,7 @@ from lib.book.notebooks import VALUE_MIME, bundle_of, given_value
 from lib.book.parameters import ParameterError, validate_parameters
 from lib.book.records import read_records, run_name
 from lib.book.site import svgs_of
+from lib.book.sources import state_of_sources
 from lib.data.images import array_file
 from lib.data.store import has_own
 from lib.runs import (
@@ -202,17 +203,21 @@ def shown_by(cell: Mapping[str, Any]) -> list[dict[str, Any]]:
 def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     """Execute all chapters of a book, or take them from the cache, and audit the ledger."""
     require_one_lib(book)
-    jobs = _jobs()
+    jobs = jobs_at_a_time()
     _check_cluster()
     try:
         claims = read_claims(book / "claims.yml")
         paths = chapter_files(book)
+        before = state_of_sources(book)
         missing = [path for path in paths.values() if jobs > 1 and not _is_stored(path, profile)]
-        now = _execute_together(missing, profile, jobs) if len(missing) > 1 else set()
+        now = _execute_together(missing, profile, jobs) if len(missing) > 1 else {}
+        # Looking all up again would take as long as pages do.
+        same = state_of_sources(book) == before
         executed = {}
         for name, path in paths.items():
-            executed[name] = done = execute_chapter(path, profile)
-            if path in now:
+            new = now.get(path)
+            executed[name] = done = new if new and same else execute_chapter(path, profile)
+            if new is not None:
                 executed[name] = replace(done, cached=False)
             else:
                 _tell(done)
@@ -222,8 +227,8 @@ def execute_book(book: Path, profile: str) -> dict[str, Executed]:
     return executed
 
 
-def _jobs() -> int:
-    """The number of chapters at a time."""
+def jobs_at_a_time() -> int:
+    """The number of chapters that are executed, or of pages that are made, at a time."""
     text = os.environ.get("COMPANION_JOBS") or "1"
     if not (text.isascii() and text.isdigit() and int(text)):
         raise BuildError(f"COMPANION_JOBS must be a whole number of at least 1, got {text!r}")
@@ -238,7 +243,7 @@ def _check_cluster() -> None:
         raise BuildError(str(error)) from None
 
 
-def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Path]:
+def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> dict[Path, Executed]:
     """Fill the cache, several chapters at a time, each in a process of its own.
 
     After the first failure no chapter is begun; those under way are finished. Returned are those
@@ -262,18 +267,20 @@ def _execute_together(paths: Sequence[Path], profile: str, jobs: int) -> set[Pat
                 running, return_when=concurrent.futures.FIRST_COMPLETED
             )
             failed |= any(future.exception() is not None for future in ended)
-    return {path for future, path in futures.items() if future.result()}
+    done = {path: future.result() for future, path in futures.items()}
+    return {path: each for path, each in done.items() if each is not None}
 
 
-def _fill(path: Path, profile: str, many: bool) -> bool:
-    """Have a chapter in the cache; whether it was executed for that."""
+def _fill(path: Path, profile: str, many: bool) -> Executed | None:
+    """Have a chapter in the cache; what it was executed to, if it was not there."""
     try:
         done = execute_chapter(path, profile, forks=many)
     except USER_ERRORS as error:  # some of these do not survive the journey
         raise BuildError(str(error)) from None
-    if not done.cached:
-        _tell(done)
-    return not done.cached
+    if done.cached:
+        return None
+    _tell(done)
+    return done
 
 
 def _tell(done: Executed) -> None:
@@ -305,6 +312,7 @@ def execute_chapter(
     for others (:class:`lib.book.kernels.ForkedKernelManager`).
     """
     chapter, book = path.stem, book_of(path)
+    before = state_of_sources(book)
     notebook, parameters, inputs = _inputs(path, profile, given)
     base, store = _base(inputs), _store(path)
     try:
@@ -321,7 +329,7 @@ def execute_chapter(
         started = time.perf_counter()
         kernel = "ForkedKernelManager" if forks else "ChapterKernelManager"
         cells, asked = _run(notebook, chapter, profile, parameters, book, states, kernel)
-        if _needed(inputs["cells"]) != inputs["lib"]:
+        if state_of_sources(book) != before and _needed(inputs["cells"]) != inputs["lib"]:
             raise BuildError(
                 f"files of lib changed while chapter {chapter} was executed: run again"
             )
@@ -404,7 +412,9 @@ def entry_file(path: Path, key: str) -> Path:
 
 
 def _is_stored(path: Path, profile: str) -> bool:
-    """Whether the cache has the chapter."""
+    """Whether the cache has the chapter; of an empty one that is known without a look at `lib`."""
+    if not any(_store(path).glob("*.json")):
+        return False
     _, parameters, inputs = _inputs(path, profile, None)
     states = data.fingerprints(path.stem, named_data(parameters))
     return _find_entry(_store(path), _base(inputs), states) is not None

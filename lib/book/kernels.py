@@ -74,18 +74,24 @@ class ChapterKernelManager(OwnSockets, AsyncKernelManager):
     interrupt_kernel = _async_interrupt_kernel
 
 
-#: What most chapters import, and what takes longest of that: three of four processor seconds of
-#: a kernel's start. Nothing of ``lib``, whose files may change while a book is built; and nothing
-#: that reads at its import what a kernel settles later, as Matplotlib its backend.
+#: What most chapters import, and what takes longest of that: most processor seconds of a kernel's
+#: start. Nothing of ``lib``, whose files may change while a book is built.
 PRELOADED = (
     "ipykernel.kernelapp",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
     "numba",
     "pandas",
     "scipy.optimize",
     "scipy.special",
     "scipy.stats",
+    "sklearn.linear_model",
+    "sklearn.metrics",
+    "sklearn.model_selection",
     "torch",
 )
+#: What a kernel sets for figures, unless it is set, before Matplotlib is imported.
+_FIGURES = "module://matplotlib_inline.backend_inline"
 
 
 def be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str) -> None:
@@ -99,6 +105,9 @@ def be_a_kernel(arguments: list[str], environment: dict[str, str], folder: str) 
     os.chdir(folder)
     if "numpy" in sys.modules:  # else unseeded draws are the same in every fork
         sys.modules["numpy"].random.seed()
+    if "matplotlib" in sys.modules:  # which reads this at its import
+        backend = os.environ.get("MPLBACKEND") or _FIGURES
+        sys.modules["matplotlib"].rcParams["backend"] = backend
     asker = multiprocessing.parent_process()
     threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
     from ipykernel.kernelapp import launch_new_instance

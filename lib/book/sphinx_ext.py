@@ -29,7 +29,7 @@ from lib.book.benchmarks import benchmarks_html
 from lib.book.beside import beside_html
 from lib.book.chapters import chapter_files, read_chapter
 from lib.book.claims import judged_anew, read_claims
-from lib.book.execute import OWN_MIMES, BuildError, execute_book
+from lib.book.execute import OWN_MIMES, BuildError, execute_book, jobs_at_a_time
 from lib.book.failing import leave_other_hosts, require_output, say_once
 from lib.book.ledger import Ledger, claim_mark_html, ledger_html, runs_of_page, tally_html
 from lib.book.notebooks import (
@@ -352,6 +352,7 @@ def _execute(app: Sphinx) -> None:
     profile = app.config.companion_profile
     app.companion_pages = {}
     try:
+        _begin_parallel(app)
         executed = execute_book(book, profile)
         app.companion_claims = claims = read_claims(book / "claims.yml")
         app.companion_statements = stated = read_statements(book / "statements.yml", claims)
@@ -376,6 +377,18 @@ def _execute(app: Sphinx) -> None:
         _pages_by_text[path.read_text(encoding="utf-8")] = app.companion_pages[name]
     reused = sum(done.cached for done in executed.values())
     logger.info("chapters: %d executed, %d unchanged", len(executed) - reused, reused)
+
+
+#: Extensions of Jupyter Book that do not say it: what they do, they do before and after reading.
+_SAFE = ("sphinx_jupyterbook_latex", "sphinx_multitoc_numbering")
+
+
+def _begin_parallel(app: Sphinx) -> None:
+    """Have pages read and written as many at a time as chapters are executed."""
+    app.parallel = max(app.parallel, jobs_at_a_time())
+    for name in _SAFE:
+        if name in app.extensions:
+            app.extensions[name].parallel_read_safe = True
 
 
 def _shows_build() -> bool:

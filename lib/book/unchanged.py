@@ -16,6 +16,7 @@ import lib
 from lib import data
 from lib.book.execute import USER_ERRORS, Executed, entry_file, named_data, named_files
 from lib.book.records import git_output, repository
+from lib.book.sources import files_below, sources_of, state_of_sources, times_of
 from lib.runs import code_fingerprint, fingerprint, python_version, write_atomic
 from lib.runs.imports import needed
 from lib.runs.provenance import required_versions
@@ -23,7 +24,6 @@ from lib.runs.provenance import required_versions
 #: Environment variable that asks a build to leave a note: the state of the sources before it began.
 NOTED = "COMPANION_NOTED"
 _FORMAT = 1
-_MADE = {"_build", "__pycache__", ".ipynb_checkpoints"}  # folders that hold no source
 _SHOWS = re.compile(rb"\bauto(?:data|module|summary)::")  # docstrings, and comments of constants
 # Variables that change neither a number nor a page.
 _ASIDE = {NOTED, "COMPANION_JOBS", "COMPANION_CHECK_FIGURES", "COMPANION_PUBLIC_DATA"}
@@ -55,13 +55,6 @@ def forget(out: Path) -> None:
     _note(out).unlink(missing_ok=True)
 
 
-def state_of_sources(book: Path) -> str:
-    """A digest that changes whenever a source is written, even if what it says stays the same."""
-    return fingerprint(
-        {name: [_times(path), path.stat().st_ctime_ns] for name, path in _sources(book).items()}
-    )
-
-
 def state_of_writers() -> str:
     """A hash of what makes pages of their texts: code, style sheets, scripts, templates."""
     code = needed("lib.book.sphinx_ext").fingerprint(files=True)
@@ -69,7 +62,7 @@ def state_of_writers() -> str:
     files = {
         f"{part}/{name}": path
         for part in ("static", "templates", "drawings")
-        for name, path in _files(folder / part).items()
+        for name, path in files_below(folder / part).items()
     }
     return fingerprint([code, {name: _sha256(path) for name, path in files.items()}])
 
@@ -120,7 +113,7 @@ def _read(out: Path) -> dict[str, Any] | None:
 
 def _source(book: Path, environment: Mapping[str, str]) -> str:
     """A hash of all that a site is made from but data."""
-    files = {name: _sha256(path) for name, path in _sources(book).items()}
+    files = {name: _sha256(path) for name, path in sources_of(book).items()}
     at = repository(book.parent, environment)
     set_here = {n: v for n, v in environment.items() if n.startswith("COMPANION_")}
     return fingerprint(
@@ -139,48 +132,18 @@ def _source(book: Path, environment: Mapping[str, str]) -> str:
     )
 
 
-def _sources(book: Path) -> dict[str, Path]:
-    """Files that chapters and pages are made from, by a name each."""
-    root = book.parent
-    found = {path.name: path for kind in ("toml", "yml") for path in root.glob(f"*.{kind}")}
-    for folder in (Path(lib.__file__).parent, book, root / "params"):
-        found |= {f"{folder.name}/{name}": path for name, path in _files(folder).items()}
-    return found
-
-
 def _made(book: Path, out: Path, entries: Mapping[str, str]) -> dict[str, Path]:
     """Files that a build leaves: the site, and the executed chapters that it shows."""
     kept = {f"cache/{n}": entry_file(book / f"{n}.py", key) for n, key in entries.items()}
-    return kept | _files(out)
+    return kept | files_below(out)
 
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """All files below a folder, by their paths in it; linked folders too, each once."""
-    found, seen = {}, {os.path.realpath(folder)}
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = {name: os.path.realpath(Path(place, name)) for name in folders}
-        folders[:] = [n for n in folders if n not in _MADE and real[n] not in seen]
-        seen |= {real[name] for name in folders}
-        paths = (Path(place, name) for name in names)
-        found |= {p.relative_to(folder).as_posix(): p for p in paths if p.is_file()}
-    return found
-
-
 def _state(files: Mapping[str, Path]) -> str:
-    return fingerprint({name: _times(path) for name, path in files.items()})
-
-
-def _times(path: Path) -> list[int]:
-    """Size and time of a file, nothing if it is gone."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return []
-    return [status.st_size, status.st_mtime_ns]
+    return fingerprint({name: times_of(path) for name, path in files.items()})
 
 
 def _has_its_data(book: Path, chapter: str, noted: Mapping[str, Any]) -> bool:

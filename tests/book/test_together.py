@@ -2,10 +2,12 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from lib.book.execute import BuildError, execute_book
+from lib.book import execute, sphinx_ext
+from lib.book.execute import BuildError, execute_book, execute_chapter
 
 CHAPTER = """# %%
 import os
@@ -75,3 +77,33 @@ def test_the_number_of_chapters_at_a_time_is_checked(book, monkeypatch, bad):
     expected = f"COMPANION_JOBS must be a whole number of at least 1, got {bad!r}"
     with pytest.raises(BuildError, match=f"^{re.escape(expected)}$"):
         execute_book(book, "quick")
+
+
+@pytest.mark.slow
+def test_what_was_just_executed_is_looked_up_again_only_if_a_source_changed(book, monkeypatch):
+    monkeypatch.setenv("COMPANION_JOBS", "2")
+    asked = []
+
+    def look_up(path, profile):  # of this process: those that execute have their own
+        asked.append(path.stem)
+        return execute_chapter(path, profile)
+
+    monkeypatch.setattr(execute, "execute_chapter", look_up)
+    first = execute_book(book, "quick")
+    assert asked == []
+    path = book / "three.py"
+    path.write_text(path.read_text() + "\nPath('book/claims.yml').write_text('[] # again')\n")
+    (book / "two.py").write_text((book / "two.py").read_text() + "\nchapter.values(eight=8)\n")
+    second = execute_book(book, "quick")
+    assert asked == ["one", "two", "three"]
+    assert second["one"].key == first["one"].key
+    assert second["two"].values["eight"] == 8
+    assert [done.cached for done in second.values()] == [True, False, False]
+
+
+def test_pages_are_made_as_many_at_a_time_as_chapters_are_executed(monkeypatch):
+    monkeypatch.setenv("COMPANION_JOBS", "3")
+    silent = SimpleNamespace(parallel_read_safe=None)
+    app = SimpleNamespace(parallel=1, extensions={"sphinx_multitoc_numbering": silent})
+    sphinx_ext._begin_parallel(app)
+    assert (app.parallel, silent.parallel_read_safe) == (3, True)

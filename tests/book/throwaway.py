@@ -365,6 +365,7 @@ def _part(command: list[str]) -> None:
         found = [name for name, path in paths if not execute._is_stored(path, profile)]
     else:
         app = SimpleNamespace(srcdir=book, outdir=book / "_build" / "html")
+        app.parallel, app.extensions = 1, {}
         app.builder = SimpleNamespace(name="html", format="html")
         app.config = SimpleNamespace(companion_profile=profile)
         try:
