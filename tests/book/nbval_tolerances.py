@@ -78,9 +78,9 @@ def _without_figures(*given) -> None:
 
 
 class Bare(Fork):
-    """Shows again what was computed elsewhere."""
+    """Shows again what was computed elsewhere: a fork has this module, whose imports take longest."""
 
-    preloaded = ("ipykernel.ipkernel", "ipykernel.kernelapp")
+    preloaded = ("ipykernel.ipkernel", "ipykernel.kernelapp", __name__)
     be = staticmethod(_quietly)
 
 

@@ -29,10 +29,6 @@ from lib.book.execute import execute_chapter
 from lib.book.exercises import by_itself
 
 CHAPTERS = chapter_files(ROOT / "book")
-#: By nbval as the build executed them, in any run: one of which a run is recorded, one without.
-SHOWN_AGAIN = ("gap", "curves")
-EACH = [(chapter, False) for chapter in SHOWN_AGAIN]
-EACH += [pytest.param(chapter, True, marks=pytest.mark.long) for chapter in CHAPTERS]
 
 
 def run_nbval(folder: Path, anew: bool) -> tuple[dict[str, dict[str, bool]], str]:
@@ -108,12 +104,13 @@ def by_nbval(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chapter", "anew"), EACH)
+@pytest.mark.parametrize("anew", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_nbval_finds_the_expected_numbers_and_refuses_changed_ones(chapter, anew, by_nbval):
     """Of the build's outputs or, in minutes, of an execution of its own; the last two cells fail.
 
-    The build's outputs are compared above, of every chapter. Anew, trainings and long tables come
-    from the store. `test_handed_out.py` has nbval itself execute a chapter in any run.
+    Anew, trainings and long tables come from the store. `test_handed_out.py` has nbval itself
+    execute a chapter in any run.
     """
     cells, count, said = by_nbval[chapter, anew]
     assert cells == {f"Cell {number}": number < count - 2 for number in range(count)}, said
