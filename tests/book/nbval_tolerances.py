@@ -78,7 +78,7 @@ def _without_figures(*given) -> None:
 
 
 class Bare(Fork):
-    """Shows again what was computed elsewhere; a fork has this module, which takes long to import."""
+    """Shows again what was computed elsewhere; the import of this module is what takes long."""
 
     preloaded = ("ipykernel.ipkernel", "ipykernel.kernelapp", __name__)
     be = staticmethod(_quietly)
