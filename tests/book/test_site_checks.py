@@ -249,6 +249,7 @@ def test_404_page_leads_home_from_any_depth(tab, published):
         assert links == [f"{published}/", f"{published}/search.html"]
     assert all(urllib.request.urlopen(link).status == 200 for link in links)
     tab.click("text=front page")
+    tab.wait_for_load_state()  # nothing that it asks for is taken for the next page's
     assert tab.title() == f"A book — {TITLE}"
     found = visit(tab, f"{published}/{missing}")  # it needs no other file, and can be read
     names = {Path(address).name for address in found.seen}
