@@ -42,12 +42,13 @@ ifneq ($(SOUND),yes)
 endif
 
 # torch is looked up first in an environment that has it (TORCH_INDEX, see the README). Bytecode is
-# made of what is imported, a quarter of the files: of all it takes longer than it saves.
+# made on all cores, where pip takes one for more than half a minute; some files are only templates.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if v == (3, 11) else f"error: Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; set PYTHON=/path/to/python3.11")'
 	test "$(SOUND)" = yes || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --no-compile $(if $(TORCH_INDEX),--index-url "$$TORCH_INDEX") torch==2.13.0
 	$(BIN)/python -m pip install --quiet --no-compile -r requirements.txt
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
