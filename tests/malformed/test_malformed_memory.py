@@ -147,6 +147,7 @@ TABLES = {
 def test_reading_a_table_does_not_take_more(case, tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("".join(TABLES[case]))
+    report.read_predictions(path)  # what the first reading of all needs is not the table's
     peak, found = peak_of(report.read_predictions, path)
     cells = 8 * 4000 * (TABLES[case][0].count(",") + 1)
     assert peak <= PEAK * max(held_by(found), cells) + MEGABYTE / 2
