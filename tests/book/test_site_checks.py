@@ -6,7 +6,6 @@ its repository is known, and it lies below a path of its host, as project pages 
 
 import json
 import re
-import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -15,7 +14,7 @@ import nbformat
 import pytest
 from page_shapes import MAIN_LINE, TALLEST, shape, too_long
 from site_checks import PHONE, page_names, page_weights, search, too_heavy, visit
-from site_tools import HTML, NEEDS_CHROMIUM, serve
+from site_tools import NEEDS_CHROMIUM, build_once, serve
 from throwaway import Book, make_book
 
 import lib
@@ -85,9 +84,6 @@ def book(tmp_path_factory) -> Book:
     ):
         subprocess.run(["git", *command], cwd=made.root, check=True)
     made.edit("lib/book/site.py", "MOVED = {", 'MOVED = {"moved": "two", "one": "two", ')
-    if (note := HTML.parent / ".companion-typeface").exists():  # a build looks at what it is of
-        shutil.copytree(HTML / "_static" / "fonts", made.html / "_static" / "fonts")
-        shutil.copy(note, made.html.parent)
     made.build()
     return made
 
@@ -239,6 +235,17 @@ def test_a_page_that_has_moved_leads_on_and_hides_no_other(tab, book, published)
     tab.goto(f"{published}/moved.html")
     tab.wait_for_url("**/two.html")
     assert "Chapter one" in book.page("one")
+
+
+def test_a_site_that_was_not_built_is_not_built_again_in_the_session(tmp_path):
+    outputs, said = ["no good\nat all", ""], ["", "", ""]
+    for i, run in enumerate(("one", "one", "two")):
+        said[i] = build_once(run, tmp_path, lambda: outputs.pop(0))
+    assert said[0] == "no good\nat all"
+    assert "failed-one" in said[1]
+    assert "\n" not in said[1]
+    assert (said[2], outputs) == ("", [])
+    assert build_once("two", tmp_path, outputs.pop) == ""
 
 
 def test_404_page_leads_home_from_any_depth(tab, published):

@@ -271,11 +271,12 @@ class TestBrowser:
     def test_counts_that_are_none(self, page):
         status = page.locator("#widget-page-epsilon-posterior").get_by_role("status")
         for values, message in (
+            # No message is that of the input before, which would still stand there.
             ({"tp": ""}, "TP must be a whole number from 0 to 1000."),
-            ({"tp": 1001}, "TP must be a whole number from 0 to 1000."),
-            ({"tp": 1.5}, "TP must be a whole number from 0 to 1000."),
             ({"tp": 5, "fp": -1}, "FP must be a whole number from 0 to 1000."),
+            ({"tp": 1001, "fp": 1}, "TP must be a whole number from 0 to 1000."),
             ({"tp": 0, "fp": 1, "fn": 0, "tn": 3}, "TP + FN must be at least 1"),
+            ({"tp": 1.5}, "TP must be a whole number from 0 to 1000."),
             ({"tp": 2, "fp": 0, "fn": 0, "tn": 0}, "FP + TN must be at least 1"),
         ):
             shown = show(page, "epsilon-posterior", **values)
