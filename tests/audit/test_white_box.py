@@ -247,13 +247,13 @@ def test_the_epsilon_of_single_steps_is_as_exact_as_the_accountant():
     """What Renyi accounting says of a faultless training is above its epsilon: no refutation."""
     rng, coins, claim = np.random.default_rng(12), np.arange(CANARIES) % 2 == 0, (0.05, 1.0, 100)
     truth, shown = epsilon_of(*claim, "pld"), {"rdp": [], "pld": []}
-    for _ in range(12):
+    for _ in range(20):
         counts = drawn_counts(rng, coins, claim[2], *claim[:2])
         for name, found_by in shown.items():
             accountant = partial(epsilon_of, accountant=name)
             found_by.append(step_audit(counts, coins, accountant).epsilon)
     wrong = sum(low > truth for low in shown["pld"])
-    assert stats.binomtest(wrong, 12, 0.05, "greater").pvalue > 0.01
+    assert stats.binomtest(wrong, 20, 0.05, "greater").pvalue > 0.01
     assert min(shown["pld"]) > 0.85 * truth
     assert np.median(shown["rdp"]) > truth
     assert epsilon_of(*claim) / truth == pytest.approx(1 + 1 / 7, abs=0.02)
@@ -262,13 +262,13 @@ def test_the_epsilon_of_single_steps_is_as_exact_as_the_accountant():
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 8.0])
 def test_half_of_the_noise_is_found_on_the_gaussian_hypothesis(epsilon):
-    assert all(said.gaussian > epsilon for said, _ in runs(epsilon, 0.5, 2))
+    assert all(said.gaussian > epsilon for said, _ in runs(epsilon, 0.5, 4))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 0.25])
 def test_half_of_the_noise_is_found_without_a_hypothesis(factor):
-    assert all(said.one_run > 3 for said, _ in runs(3.0, factor, 2))
+    assert all(said.one_run > 3 for said, _ in runs(3.0, factor, 4))
     # Right guesses about 5,000 canaries cannot show more than this, whatever is wrong.
     ceiling = max(one_run_epsilon(n, n, CANARIES, DELTA, 0.99) for n in (50, 100, 250, 500, 1500))
     assert ceiling < 7
