@@ -55,7 +55,9 @@ def execute(root: Path, cluster: str, monkeypatch) -> dict:
     path.parent.mkdir(parents=True)
     path.write_text(CHAPTER)
     path.with_name("claims.yml").touch()
-    path.with_name("_toc.yml").write_text("format: jb-book\nroot: index\nchapters: [{file: held}]\n")
+    path.with_name("_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters: [{file: held}]\n"
+    )
     monkeypatch.setenv("COMPANION_CLUSTER", cluster)
     monkeypatch.setenv("COMPANION_RUNS", str(root / "runs"))
     monkeypatch.setenv("COMPANION_OFFLINE", "1")
