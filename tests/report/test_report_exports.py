@@ -66,9 +66,9 @@ print(moment)
 
 
 def killed(base, name, before, new) -> int:
-    """Export to ``1/<name>``, killed at the first act, to ``2/<name>`` at the second, ...; how many.
+    """How many exports to ``1/<name>``, ``2/<name>``, ...; each is killed an act later.
 
-    The last is not killed. By forks of a small process: where a gigabyte is loaded, each takes 50 ms.
+    The last is not killed. By forks of a small process: of a gigabyte, each takes 50 ms.
     """
     given = [str(base), name, json.dumps(before), json.dumps(new)]
     command = [sys.executable, "-c", KILLED, *given]
