@@ -494,15 +494,12 @@ EXECUTIONS: dict[str, Callable[[], AbstractContextManager]] = {
 
 
 def _executions() -> dict[str, dict]:
-    """What executions of the chapters say and give, in one process whose kernels are forks.
+    """What executions of the chapters say and give, in one process.
 
     Where data went, which chapters the cache lacks is said, and none is executed.
     """
-    from lib.book import chapters, execute, kernels
+    from lib.book import chapters, execute
 
-    given = "ipykernel.kernelapp", "matplotlib.pyplot", "pandas", "scipy.special"
-    kernels.Fork.preloaded = (*given, "lib.book.session", "lib.data")
-    kernels.ChapterKernelManager = kernels.ForkedKernelManager
     book, found = Path("book").absolute(), {}
     for name, change in EXECUTIONS.items():
         with change(), contextlib.redirect_stdout(io.StringIO()) as said:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,12 +29,12 @@ ROOT = Path(__file__).parents[2]
 
 # What every build imports, but nothing that imports lib, of which a throw-away book has a copy.
 IMPORTED = [
-    *("fontTools.subset", "jupyter_book.cli.main", "jupytext", "matplotlib.pyplot"),
-    *("myst_nb.sphinx_ext", "nbclient", "numpy", "pandas", "PIL.Image", "pooch", "requests"),
-    *("scipy.optimize", "scipy.special", "scipy.stats", "seaborn", "tenacity"),
-    *("sphinx.application", "sphinx.builders.html", "threadpoolctl", "tqdm"),
-    *("sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "sphinx_external_toc"),
-    *("sphinx_jupyterbook_latex", "sphinx_togglebutton", "sphinxcontrib.bibtex", "yaml"),
+    *("fontTools.subset", "ipykernel.kernelapp", "jupyter_book.cli.main", "jupytext"),
+    *("matplotlib.pyplot", "myst_nb.sphinx_ext", "nbclient", "numpy", "pandas", "PIL.Image"),
+    *("pooch", "requests", "scipy.optimize", "scipy.special", "scipy.stats", "seaborn"),
+    *("sphinx.application", "sphinx.builders.html", "sphinx_book_theme", "sphinx_copybutton"),
+    *("sphinx_design", "sphinx_external_toc", "sphinx_jupyterbook_latex", "sphinx_togglebutton"),
+    *("sphinxcontrib.bibtex", "tenacity", "threadpoolctl", "tqdm", "yaml"),
 ]
 
 ONE = """# ---
@@ -219,8 +220,10 @@ class Book:
             process.join(60)
 
     def _begin(self, what: Callable, command: list[str], said: str, **extra: str) -> BaseProcess:
-        arguments = (what, command, self.root, self.environment(**extra), said, _read_before())
-        process = _forks().Process(target=_become, args=arguments)
+        context = _forks()
+        server = forkserver._forkserver._forkserver_address
+        arguments = (what, command, self.root, self.environment(**extra), said, server)
+        process = context.Process(target=_become, args=arguments)
         process.start()
         return process
 
@@ -273,35 +276,17 @@ class Stage:
 def _forks() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
     return context
 
 
-@functools.cache
-def _read_before() -> dict[bytes, tuple[list, bytes]]:
-    """What a build finds in files of lib, by their hashes: half of its processor time."""
-    from lib.runs import imports
+def _fork_kernels(server: str) -> None:
+    """Have kernels, too, be forks of the process that has imported what they import but lib."""
+    forkserver._forkserver._forkserver_address = server
+    forkserver._forkserver.ensure_running = forkserver.ensure_running = lambda: None
+    from lib.book import kernels
 
-    files = map(imports.source_file, imports.needed("lib.book.sphinx_ext").modules)
-    read = {code: imports._read(code) for code in (file.read_bytes() for file in files)}
-    return {_hash(code): ([*map(tuple, found)], of) for code, (found, of) in read.items()}
-
-
-def _hash(code: bytes) -> bytes:
-    return hashlib.sha256(code).digest()
-
-
-def _know(before: dict[bytes, tuple[list, bytes]]) -> None:
-    """Read no file of lib that is as it was."""
-    from lib.runs import imports
-
-    read = imports._read
-
-    def known(code: bytes) -> tuple[tuple, bytes]:
-        if (found := before.get(_hash(code))) is None:
-            return read(code)
-        return tuple(imports.Import(*each) for each in found[0]), found[1]
-
-    imports._read = known
+    kernels.ChapterKernelManager = kernels.ForkedKernelManager
 
 
 def _become(
@@ -310,7 +295,7 @@ def _become(
     root: Path,
     environment: dict[str, str],
     said: str,
-    before: dict[bytes, tuple[list, bytes]],
+    server: str,
 ) -> None:
     """Be a process that is started with this command, folder and environment."""
     assert "lib" not in sys.modules
@@ -323,7 +308,7 @@ def _become(
     os.environ.update(environment)
     os.chdir(root)
     sys.path.insert(0, str(root))
-    _know(before)
+    _fork_kernels(server)
     what(command)
 
 
@@ -408,9 +393,13 @@ def executed(output: str) -> int:
 
 def make_book(root: Path, *names: str) -> Book:
     """Write the throw-away book under ``root`` with chapters of these names."""
+    from lib.runs.imports import needed  # not in processes that are forked
+
     book = root / "book"
     book.mkdir(parents=True)
-    # With its bytecode, which the copies' sizes and times fit; what numba compiled is by its path.
+    # With its bytecode, which the copies' sizes and times fit, and what was read of its code; what
+    # numba compiled is by its path.
+    needed("lib.book.sphinx_ext").fingerprint()
     shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
     numbers = Book(root).numbers
     numbers.parent.mkdir(parents=True)
