@@ -1,7 +1,4 @@
-"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``.
-
-``python throwaway.py WHAT FILE`` is a part of a build, in the book's folder: see `Book.execute`.
-"""
+"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``."""
 
 import functools
 import gc
@@ -165,6 +162,14 @@ class Book:
             return self.run(*arguments, fails=fails, **extra)
         return self._fork(_build, self.command(*arguments), fails, **extra)
 
+    def make(self) -> str:
+        """What ``python -m lib.book build`` prints, to standard error too; its build is a fork."""
+        if "COVERAGE_PROCESS_CONFIG" in os.environ:
+            command, both = [sys.executable, "-m", "lib.book", "build"], subprocess.STDOUT
+            given = {"cwd": self.root, "env": self.environment(), "text": True}
+            return subprocess.run(command, check=True, stdout=-1, stderr=both, **given).stdout
+        return self._fork(_make, [], False)
+
     def noted(self, **extra: str) -> str:
         """Build as ``python -m lib.book build`` does, which has a build leave a note."""
         return self._fork(_noted, self.command("-W", "book"), False, **extra)
@@ -181,33 +186,9 @@ class Book:
             self._fork(functools.partial(_give, what), [str(file)], False, **extra)
             return json.loads(file.read_text())
 
-    def execute(self, fails: bool = False, **extra: str) -> "Stage":
-        """Execute the chapters as a build does before Sphinx reads a page, and stop there."""
-        output, found = self._stage("execute", fails, **extra)
-        return Stage(output, **(found or {}))
-
-    def stale(self, **extra: str) -> list[str]:
+    def stale(self) -> list[str]:
         """The chapters that a build would execute; none is executed."""
-        return self._stage("stale", **extra)[1]
-
-    def _stage(self, what: str, fails: bool = False, **extra: str) -> tuple[str, Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "given.json")
-            command = [sys.executable, __file__, what, str(file)]
-            if "COVERAGE_PROCESS_CONFIG" in os.environ:
-                done = subprocess.run(
-                    command,
-                    cwd=self.root,
-                    env=self.environment(**extra),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-                output = done.stdout
-                assert (done.returncode != 0) == fails, output
-            else:
-                output = self._fork(_part, command[2:], fails, **extra)
-            return output, json.loads(file.read_text()) if file.exists() else None
+        return self.inside(stale)
 
     def kill_when(self, file: Path) -> None:
         """Kill a build as soon as a file is there."""
@@ -253,23 +234,6 @@ class Book:
             for p in sorted(self.html.rglob("*"))
             if p.is_file()
         }
-
-
-@dataclass
-class Stage:
-    """What the execution of the chapters said and gave.
-
-    ``now`` are the chapters that were executed rather than found, ``values`` those of each chapter,
-    ``verdicts`` the verdict on each claim.
-    """
-
-    output: str
-    now: tuple[str, ...] = ()
-    values: dict[str, dict[str, Any]] | None = None
-    verdicts: dict[str, str] | None = None
-
-    def __post_init__(self):
-        self.now = tuple(self.now)
 
 
 @functools.cache
@@ -319,6 +283,43 @@ def _build(command: list[str]) -> None:
     sys.exit(main())
 
 
+class _Forked:
+    """A build that is a fork, to ``lib.book``, which starts it as another program."""
+
+    def __init__(self, command: list, *, env: dict[str, str], **_):
+        end, own = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            os.close(end)
+            os.dup2(own, 1)
+            os.environ.clear()
+            os.environ.update(env)
+            code = 1
+            try:
+                _build([*map(str, command)])
+            except SystemExit as ended:
+                code = ended.code or 0
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        os.close(own)
+        self.stdout = os.fdopen(end, encoding="utf-8")
+
+    def __enter__(self) -> "_Forked":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stdout.close()
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _make(command: list[str]) -> None:
+    from lib.book import __main__
+
+    __main__.subprocess = SimpleNamespace(Popen=_Forked, PIPE=subprocess.PIPE)
+    sys.exit(__main__.main(["build"]))
+
+
 def _give(what: Callable[[], Any], command: list[str]) -> None:
     Path(command[0]).write_text(json.dumps(what()))
 
@@ -337,33 +338,16 @@ def _noted(command: list[str]) -> None:
     _build(command)
 
 
-def _part(command: list[str]) -> None:
-    """`Book.execute` or `Book.stale`, by what the extension and the cache themselves call."""
-    from sphinx.errors import ExtensionError
+def stale() -> list[str]:
+    """Chapters that a build here would execute, or what it cannot do."""
+    from lib.book import chapters, execute
 
-    from lib.book import chapters, execute, sphinx_ext
-
-    book, profile = Path("book").absolute(), os.environ["COMPANION_PROFILE"]
-    what, file = command
-    if what == "stale":
-        paths = chapters.chapter_files(book).items()
-        found = [name for name, path in paths if not execute._is_stored(path, profile)]
-    else:
-        app = SimpleNamespace(srcdir=book, outdir=book / "_build" / "html")
-        app.parallel, app.extensions = 1, {}
-        app.builder = SimpleNamespace(name="html", format="html")
-        app.config = SimpleNamespace(companion_profile=profile)
-        try:
-            sphinx_ext._execute(app)
-        except ExtensionError as error:
-            sys.exit(str(error))
-        done = {name: page.done for name, page in app.companion_pages.items()}
-        found = {
-            "now": [name for name, each in done.items() if not each.cached],
-            "values": {name: each.values for name, each in done.items()},
-            "verdicts": {v["id"]: v["verdict"] for d in done.values() for v in d.verdicts},
-        }
-    Path(file).write_text(json.dumps(found))
+    paths = chapters.chapter_files(Path("book").absolute()).items()
+    profile = os.environ["COMPANION_PROFILE"]
+    try:
+        return [name for name, path in paths if not execute._is_stored(path, profile)]
+    except execute.USER_ERRORS as error:
+        return [type(error).__name__]
 
 
 @contextmanager
@@ -393,7 +377,8 @@ def executed(output: str) -> int:
 
 def make_book(root: Path, *names: str) -> Book:
     """Write the throw-away book under ``root`` with chapters of these names."""
-    from lib.runs.imports import needed  # not in processes that are forked
+    from lib.book.assets import KEPT  # not in processes that are forked
+    from lib.runs.imports import needed
 
     book = root / "book"
     book.mkdir(parents=True)
@@ -401,6 +386,8 @@ def make_book(root: Path, *names: str) -> Book:
     # numba compiled is by its path.
     needed("lib.book.sphinx_ext").fingerprint()
     shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
+    if (letters := ROOT / "book" / "_build" / KEPT).exists():
+        shutil.copytree(letters, book / "_build" / KEPT)
     numbers = Book(root).numbers
     numbers.parent.mkdir(parents=True)
     numbers.write_bytes(NUMBERS)
@@ -431,7 +418,3 @@ def add_data(root: Path, content: bytes) -> None:
     path = root / "lib" / "data" / "registry.yml"
     entry = REGISTRY.format(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
     path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _part(sys.argv[1:])
