@@ -1,8 +1,10 @@
 """A throw-away book of up to two chapters, built end to end with a copy of ``lib``."""
 
+import ctypes
 import functools
 import gc
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -179,6 +181,10 @@ class Book:
         spelled = f"{self.root.name}/../{self.root.name}/book"
         return self._fork(_elsewhere, self.command(spelled), False)
 
+    def run_as_others(self, *command: str, fails: bool = False, **extra: str) -> str:
+        """A command, of `COMMANDS`, of somebody who may write only where the modes of files say."""
+        return self._fork(_as_others, [*command], fails, **extra)
+
     def inside(self, what: Callable[[], Any], **extra: str) -> Any:
         """What a function of a test's module, which imports lib itself, gives in a fork."""
         with tempfile.TemporaryDirectory() as folder:
@@ -329,6 +335,28 @@ def _elsewhere(command: list[str]) -> None:
     os.umask(0o077)
     del os.environ["HOME"]
     _build(command)
+
+
+#: Commands, and where their functions are.
+COMMANDS = {"jupyter-book": "jupyter_book.cli.main:main", "papermill": "papermill.cli:papermill"}
+
+
+def _as_others(command: list[str]) -> None:
+    """Without the right that root has over all files, end as a command does."""
+    system, number = ctypes.CDLL(None), ctypes.c_uint32
+    if os.getuid() == 0:
+        header, rights = (number * 2)(0x20080522), (number * 6)()  # the kernel's third version
+        system.capget(header, rights)
+        for kind in (0, 1):  # in force, and permitted, which is what access(2) looks at
+            rights[kind] &= ~(1 << 1)  # dac_override
+        assert system.capset(header, rights) == 0
+    module, _, name = COMMANDS[command[0]].partition(":")
+    sys.argv = command
+    try:
+        sys.exit(getattr(importlib.import_module(module), name)())
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
 
 
 def _noted(command: list[str]) -> None:
