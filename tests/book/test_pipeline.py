@@ -12,11 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
+from sphinx.errors import ExtensionError
 from throwaway import Book, edited, executed, make_book, stale, without
 
 pytestmark = pytest.mark.slow
@@ -270,19 +272,6 @@ def test_a_style_sheet_has_pages_written_as_they_link_to_its_hash(built):
     assert before != after
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{value}`one.duoble`", "no value 'one.duoble'"),
-        ("```{picture} one.nothing\n```", "no figure 'one.nothing'"),
-    ],
-)
-def test_what_no_chapter_has_fails_on_another_page(built, text, said):
-    with (built.root / "book/index.md").open("a") as page:
-        page.write(f"\n{text}\n")
-    assert said in built.build(fails=True)
-
-
 def test_two_builds_at_once_after_a_parameter_edit(built):
     """One executes the chapter; numbers move, and the scale of the verdict."""
     built.edit("params/quick/one.yml", "2.0", "2.0002")
@@ -392,7 +381,7 @@ NO_INPUTS = {
 
 
 def _counts() -> dict[str, list]:
-    """Of what may change: whether the site is current meanwhile and after, which chapters are not.
+    """Of what may change: whether the site is current meanwhile, which chapters are not.
 
     At last what is noted of the commit, before and after one.
     """
@@ -402,8 +391,7 @@ def _counts() -> dict[str, list]:
 
     for name, (change, _) in (INPUTS | {n: (c, []) for n, c in NO_INPUTS.items()}).items():
         with change():
-            during = unchanged.is_unchanged(book, os.environ), stale()
-        found[name] = [*during, unchanged.is_unchanged(book, os.environ)]
+            found[name] = [unchanged.is_unchanged(book, os.environ), stale()]
     with in_git("commit", "-q", "--allow-empty", "-m", "one"):
         found["commits"] = [unchanged._source(book, os.environ)]
         subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "two"], check=True)
@@ -412,11 +400,14 @@ def _counts() -> dict[str, list]:
 
 
 def test_what_a_site_and_what_a_chapter_are_made_from(built):
-    """By its content: once it is as it was, so is the site. Notebooks for Colab name the commit."""
+    """By its content: as all is as it was after each, so is the site, of which the last ones ask.
+
+    Notebooks for Colab name the commit.
+    """
     found = built.inside(_counts)
     assert len(set(found.pop("commits"))) == 2
-    expected = {name: [False, chapters, True] for name, (_, chapters) in INPUTS.items()}
-    assert found == expected | {name: [True, [], True] for name in NO_INPUTS}
+    expected = {name: [False, chapters] for name, (_, chapters) in INPUTS.items()}
+    assert found == expected | {name: [True, []] for name in NO_INPUTS}
 
 
 # ------------------------------------------------------------- executions: see `_executions`
@@ -593,6 +584,26 @@ def test_a_run_of_hours_is_not_lost_for_a_warning(executions):
 
 
 # ------------------------------------------------------------- by calls
+
+
+def test_what_no_chapter_has_fails_on_any_page():
+    from lib.book import sphinx_ext
+
+    page = SimpleNamespace(values={"double": 4.0}, picture={}.__getitem__, done=None)
+    page.done = SimpleNamespace(figures=["curve"])
+    env = SimpleNamespace(app=SimpleNamespace(companion_pages={"one": page}))
+    for part, name, said in (
+        (sphinx_ext._role(sphinx_ext._quoted), "duoble", "no value 'one.duoble'; known are double"),
+        (
+            sphinx_ext._directive(sphinx_ext._picture, 1),
+            "no",
+            "no figure 'one.no'; known are one.c",
+        ),
+    ):
+        kind = part if isinstance(part, type) else type(part)
+        where = {"text": f"one.{name}", "arguments": [f"one.{name}"], "env": env}
+        with pytest.raises(ExtensionError, match=f"^index.md:3: {re.escape(said)}"):
+            kind.run(SimpleNamespace(**where, get_location=lambda: "index.md:3"))
 
 
 @pytest.mark.parametrize(
