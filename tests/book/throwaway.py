@@ -413,7 +413,9 @@ def make_book(root: Path, *names: str) -> Book:
     # With its bytecode, which the copies' sizes and times fit, and what was read of its code; what
     # numba compiled is by its path.
     needed("lib.book.sphinx_ext").fingerprint()
-    shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
+    shutil.copytree(
+        ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp", ".imports*")
+    )
     if (letters := ROOT / "book" / "_build" / KEPT).exists():
         shutil.copytree(letters, book / "_build" / KEPT)
     numbers = Book(root).numbers
