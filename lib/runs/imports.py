@@ -163,7 +163,7 @@ class _Kept:
         self._look()
 
     def _look(self) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, AttributeError, TypeError):
             kept = json.loads(self.file.read_bytes())
             if kept.pop("sha256") == _digest(kept) and kept["state"] == self.state:
                 self.found = kept["found"] | self.found

@@ -130,6 +130,7 @@ def test_what_was_read_is_read_no_more_by_the_next_process(library, monkeypatch)
     for text, module, expected in (
         (whole, "", 0),
         (whole[:-9], "", 4),
+        ("0", "", 4),
         (whole.replace("lib.shelf.one", "lib.shelf.two"), "", 4),
         (whole, "zz.py", 4),
     ):
