@@ -72,6 +72,8 @@ LONGEST = (
     "book/test_numbers.py",
     "book/test_browser.py::second",
 )
+# Their builds are forks of one process, which takes two seconds to import what builds do.
+FORKING = ("book/test_pipeline.py", "book/test_builders.py")
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
     "audit/test_jax_privacy.py",
@@ -124,7 +126,7 @@ def _compiled():
 
 
 def pytest_configure(config):
-    named = [name.partition("::")[0] for name in LONGEST + STUDIES + FAST]
+    named = [name.partition("::")[0] for name in LONGEST + FORKING + STUDIES + FAST]
     if gone := [name for name in named if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py names what is not there: {', '.join(gone)}")
     if config.getoption("numprocesses", None):
@@ -164,8 +166,9 @@ def pytest_collection():
 
 
 def together(nodeid: str) -> str:
-    """The name under which tests are one worker's: their file, or the second half of one."""
+    """The name under which tests are one worker's: a file, or the second half of one."""
     file, _, test = nodeid.removeprefix("tests/").partition("::")
+    file = FORKING[0] if file in FORKING else file
     return f"{file}::second" if "[second-" in test else file
 
 
