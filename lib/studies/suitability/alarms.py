@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.monitor import Floats, Monitor, _detector_path
