@@ -193,11 +193,12 @@ def program():
     return load
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    result = yield  # after all fixtures; a fixture of its own would be made for each test
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)
