@@ -238,9 +238,7 @@ def as_real(name: str, values: Any) -> npt.NDArray[Any]:
 
 def as_matrix(name: str, values: Any) -> npt.NDArray[np.float64]:
     """Finite floats of shape (n, columns), both at least 1; booleans are 0 and 1."""
-    if isinstance(values, pd.DataFrame) and not all(
-        isinstance(each, np.dtype) and each.kind in "biuf" for each in values.dtypes
-    ):
+    if isinstance(values, pd.DataFrame):
         kinds = {c: as_array(name, values[[c]]).dtype.kind for c in values.columns.unique()}
         if wrong := [str(column) for column, kind in kinds.items() if kind not in "biuf"]:
             raise ValueError(f"{name} must be real numbers, got other types in {', '.join(wrong)}")
