@@ -18,8 +18,9 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,11 +157,30 @@ def pytest_ignore_collect(collection_path, config):
     return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
 
 
+def parsed_once(load: Callable[..., Any]) -> Callable[..., Any]:
+    """scikit-learn's digits, of which it reads the text anew for each of some hundred calls.
+
+    The book's own loader copies them; whoever would change what all have gets an error.
+    """
+
+    @functools.cache
+    def loaded(**options: Any) -> Any:
+        found = load(**options)
+        for array in found if isinstance(found, tuple) else found.values():
+            if hasattr(array, "flags"):
+                array.flags.writeable = False
+        return found
+
+    return loaded
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """What was imported and collected stays: no garbage collection need look at it ever again."""
     gc.disable()
     yield
+    if datasets := sys.modules.get("sklearn.datasets"):
+        datasets.load_digits = parsed_once(datasets.load_digits)
     gc.freeze()
     gc.enable()
 
@@ -196,11 +216,12 @@ def program():
     return load
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    result = yield  # after all fixtures; a fixture of its own would be made for each test
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)
