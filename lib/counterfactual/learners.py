@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn import config_context
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -28,7 +27,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.neighbors import NearestNeighbors
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.validation import validate_data
 
@@ -84,8 +84,8 @@ def learner_pair(learner: Any, rng: np.random.Generator) -> tuple[Any, Any]:
             )
         pair = {
             "linear": lambda: (
-                _Logistic.of(LogisticRegression(solver="newton-cholesky")),
-                _Line.of(Ridge()),
+                make_pipeline(Standard(), LogisticRegression(solver="newton-cholesky")),
+                make_pipeline(Standard(), Ridge()),
             ),
             "forest": lambda: (ForestClassifier(), ForestRegressor()),
             "super": lambda: (SuperLearnerClassifier(), SuperLearnerRegressor()),
@@ -149,12 +149,11 @@ def calibrated(propensity: Array, abstained: npt.NDArray[np.bool_], fold: npt.ND
     return np.minimum(whole, whole[~abstained].max())
 
 
-class Standard(Named, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class Standard(Named, TransformerMixin, BaseEstimator):
     """Mean 0 and variance 1 of each feature, whatever its unit and its zero.
 
     Counted from the least value, in units of a power of two, no variance is lost to rounding, and
-    no square is too large or too small for a number.  All else is scikit-learn's StandardScaler, to
-    the last bit, without the many times that it asks what kind of array it has.
+    no square is too large or too small for a number.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -162,14 +161,7 @@ class Standard(Named, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         x = as_matrix("X", self._pairs(X, y)[0])
         self.least_ = x.min(axis=0)
         self.power_ = np.frexp((x - self.least_).max(axis=0))[1]
-        counted, n = self._counted(x), float(len(x))
-        self.mean_ = counted.sum(axis=0) / n
-        away = counted - self.mean_
-        rounding = away.sum(axis=0) ** 2 / n
-        variance = ((away**2).sum(axis=0) - rounding) / n
-        eps = np.finfo(np.float64).eps
-        constant = variance <= n * eps * variance + (n * self.mean_ * eps) ** 2
-        self.scale_ = np.where(constant, 1.0, np.sqrt(variance))
+        self.scaler_ = StandardScaler().fit(self._counted(x))
         return self
 
     def _counted(self, x: Array) -> Array:
@@ -177,36 +169,7 @@ class Standard(Named, TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     def transform(self, X: Any) -> Array:
         """Points of shape (m, d) in the units of those that were learned from."""
-        return (self._counted(as_matrix("X", self._points(X))) - self.mean_) / self.scale_
-
-
-class _Line(Pipeline):
-    """A linear model on standardized features, without what a pipeline of any steps spends."""
-
-    @classmethod
-    def of(cls, model: Any) -> Self:
-        """Of a linear model."""
-        return cls([("standard", Standard()), (type(model).__name__.lower(), model)])
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from points of shape (n, d)."""
-        (_, standard), (_, model) = self.steps
-        x = standard.fit(X, y).transform(X)
-        with config_context(skip_parameter_validation=True):  # they are ours
-            model.fit(x, y)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Values or classes of points of shape (m, d)."""
-        (_, standard), (_, model) = self.steps
-        return model.predict(standard.transform(X))
-
-
-class _Logistic(_Line):
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes."""
-        (_, standard), (_, model) = self.steps
-        return model.predict_proba(standard.transform(X))
+        return self.scaler_.transform(self._counted(as_matrix("X", self._points(X))))
 
 
 class _Stack(Named, BaseEstimator):

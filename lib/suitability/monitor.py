@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy import special
 
 from lib.check import as_array, as_flags, as_number, require_finite, require_number, same_rows
 from lib.suitability.labels import as_right
 from lib.suitability.noninferiority import as_sample
-from lib.suitability.sequential import log_sum_exp, test_upper_bound
+from lib.suitability.sequential import test_upper_bound
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,7 +72,7 @@ class _Detector:
         for first in range(0, len(x), _CHUNK):
             path = _detector_path(x[first : first + _CHUNK], self._threshold, self._bets, self._log)
             self._log = path[:, -1]
-            values = log_sum_exp(path, axis=0)[0] - math.log(len(path))
+            values = special.logsumexp(path, axis=0) - math.log(len(path))
             self.value = float(np.exp(np.minimum(values[-1], 700.0)))
             largest = max(largest, float(np.exp(np.minimum(values.max(), 700.0))))
         return largest

@@ -35,23 +35,6 @@ def test_features_of_any_unit_are_standardised_alike(power):
     assert np.array_equal(found, plain)
 
 
-def test_linear_models_are_scikit_learns_to_the_last_bit():
-    """Also of a feature that is constant, and of one that hardly varies."""
-    rng = np.random.default_rng(2)
-    x = np.asfortranarray(rng.normal([3, 1e6, 5, 1], [1, 0.01, 0, 1e-15], (90, 4)))
-    standard = learners.Standard().fit(x)
-    counted = np.ldexp(x - standard.least_, -standard.power_)
-    z = standard.transform(x)
-    assert np.array_equal(z, StandardScaler().fit_transform(counted))
-    propensity, outcome = learner_pair("linear", rng)
-    r, s = rng.random(90) < 0.4, rng.random(90)
-    logistic = LogisticRegression(solver="newton-cholesky").fit(z, r)
-    propensity.fit(x, r)
-    assert np.array_equal(propensity.predict_proba(x), logistic.predict_proba(z))
-    assert np.array_equal(propensity.predict(x), logistic.predict(z))
-    assert np.array_equal(outcome.fit(x, s).predict(x), Ridge().fit(z, s).predict(z))
-
-
 def test_predicts_as_well_as_scikit_learns_stack():
     """Mean squared distance of both nuisances of B, whose boundaries are curved, from the truth."""
     drawn, new = simulate(1200, rng=0), simulate(2000, rng=1)

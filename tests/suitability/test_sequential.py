@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from scipy import optimize, stats
 
 from lib.studies.suitability.alarms import draw_estimates
 from lib.studies.suitability.simulations import PROCEDURES, sequential_errors
@@ -12,7 +12,6 @@ from lib.suitability.sequential import (
     SequentialDesign,
     _crossing,
     information_fractions,
-    log_sum_exp,
     test_upper_bound,
 )
 
@@ -79,17 +78,6 @@ def test_equals_the_multivariate_normal_distribution(kind, sides, information):
             within.append(normal.cdf(design.critical[:k], lower_limit=lower))
         assert design.crossing(drift) == pytest.approx(-np.diff(within), abs=1e-5)
         assert design.power(drift) == pytest.approx(1 - within[-1], abs=1e-5)
-
-
-@pytest.mark.parametrize("infinite", [False, True])
-def test_sums_of_exponentials_are_scipys_to_the_last_bit(infinite):
-    rng = np.random.default_rng(0)
-    for scale in (1e-3, 1.0, 1e3):
-        a = np.round(scale * rng.normal(size=(7, 40)), 1)  # with ties
-        a[:, 0] = -np.inf if infinite else a[:, 0]
-        for axis in (0, 1):
-            expected = special.logsumexp(a, axis=axis, keepdims=True)
-            assert np.array_equal(log_sum_exp(a, axis), expected)
 
 
 def test_a_look_right_after_another():

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 from lib.suitability.active import ActiveMonitor, active_accuracy, labelling_probabilities
 from lib.suitability.monitor import Floats, Monitor, _detector_path
 from lib.suitability.noninferiority import welch_non_inferiority
-from lib.suitability.sequential import log_sum_exp
 
 #: Mean estimate of the test data in simulations.
 MEAN = 0.8
@@ -61,7 +60,7 @@ def simulate_alarms(
                 log = detector._log
                 if detector.update(x) >= run_length:
                     path = _detector_path(x, detector._threshold, detector._bets, log)
-                    values = log_sum_exp(path, axis=0)[0] - math.log(len(path))
+                    values = special.logsumexp(path, axis=0) - math.log(len(path))
                     taken += int(np.argmax(values >= math.log(run_length))) + 1
                     break
                 taken, step = taken + len(x), 2 * step
