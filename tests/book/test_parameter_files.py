@@ -41,12 +41,16 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.parameters import Parameter, validate_parameters
+from lib.counterfactual import SuperLearnerClassifier, SuperLearnerRegressor, learners
+from lib.counterfactual.forest import ForestClassifier, ForestRegressor
 from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
 from lib.report import studies
 from lib.report.studies import drawn_abstention
 from lib.runs import Checkpoint, RunStore, executors
 from lib.studies.audit import tables
+from lib.studies.canaries import simulation
+from lib.suitability.estimators import make_estimator
 from lib.training import DataSpec
 
 ROOT = Path(__file__).parents[2]
@@ -150,6 +154,12 @@ def noise(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder for what several files can use: features, and runs that nothing stops."""
+    return tmp_path_factory.mktemp("kept")
+
+
 def cut_down(profile: str, name: str) -> dict[str, Any]:
     """The parameters of a file with what is cut; devices, models and the like stay as they are."""
     before = whole(profile, name, {})
@@ -179,11 +189,11 @@ def undrawn(figure, *_) -> tuple[bytes, bytes]:
 
 
 @pytest.fixture
-def rehearsal(noise, tmp_path, monkeypatch):
+def rehearsal(noise, kept, tmp_path, monkeypatch):
     """An environment in which the CPU stands in for accelerators, and all that trains is here."""
     for variable, value in {
         "COMPANION_DATA": str(noise),
-        "COMPANION_CACHE": str(tmp_path / "cache"),
+        "COMPANION_CACHE": str(kept / "cache"),
         "COMPANION_OFFLINE": "1",
         "COMPANION_PUBLIC_DATA": "1",
         "COMPANION_RUNS": str(tmp_path / "runs"),
@@ -197,12 +207,17 @@ def rehearsal(noise, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     monkeypatch.setattr("lib.plot.svg_pair", undrawn)
-    for model, setting, few in (
-        (GradientBoostingClassifier, "n_estimators", 3),
-        (RandomForestClassifier, "n_estimators", 3),
-        (MLPClassifier, "max_iter", 10),
-    ):  # what other estimators cost, at any number of rows
-        monkeypatch.setitem(model.__init__.__kwdefaults__, setting, few)
+    for function, setting, few in (
+        (GradientBoostingClassifier.__init__, "n_estimators", 3),
+        (RandomForestClassifier.__init__, "n_estimators", 3),
+        (MLPClassifier.__init__, "max_iter", 10),
+        (make_estimator, "splits", 2),
+    ):  # what estimators cost, at any number of rows
+        monkeypatch.setitem(function.__kwdefaults__, setting, few)
+    for model in (ForestClassifier, ForestRegressor, SuperLearnerClassifier, SuperLearnerRegressor):
+        _, *others = model.__init__.__defaults__
+        monkeypatch.setattr(model.__init__, "__defaults__", (5, *others))
+    monkeypatch.setattr(learners, "_FOLDS", 2)
 
 
 def words(folder, monkeypatch, texts: str) -> None:
@@ -226,6 +241,11 @@ def few_reports(learners, repetitions, seed):
     return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
 
 
+@functools.wraps(simulation.randomized_response_study)  # at least 10, whatever the parameters
+def few_audits(epsilons, classes, *_, of=simulation.randomized_response_study, **seed):
+    return of(epsilons, classes, 100, 2, **seed)
+
+
 def few_widths(trials, mu, repetitions, *given, of=tables.swept_widths, **seed):
     return of(trials, mu, 2, *given, **seed)  # of 200 audits, whatever the parameters
 
@@ -233,11 +253,14 @@ def few_widths(trials, mu, repetitions, *given, of=tables.swept_widths, **seed):
 @pytest.mark.slow
 @pytest.mark.usefixtures("rehearsal")
 @pytest.mark.parametrize(("profile", "name"), UNLIKE.values(), ids=UNLIKE)
-def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypatch):
+def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, monkeypatch):
     if profile_parameters(PARAMS, profile, name).get("model") == "roberta":
         words(tmp_path, monkeypatch, TEXTS)
     monkeypatch.setattr(studies, "drawn_abstention", few_reports)
     monkeypatch.setattr(tables, "swept_widths", few_widths)
+    monkeypatch.setattr(simulation, "randomized_response_study", few_audits)
+    if chapter_of(name) not in LASTING:  # what its files have in common is computed once
+        monkeypatch.setenv("COMPANION_RUNS", str(kept / chapter_of(name)))
     memory = CUTS["memory"].get(name, CUTS["memory"]["all"])
     monkeypatch.setenv("COMPANION_MEMORY", str(memory))
     parameters, found, done = cut_down(profile, name), [], []
