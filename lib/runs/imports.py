@@ -181,15 +181,17 @@ def _imports(tree: ast.Module) -> Iterator[Import]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """All parts of a tree but docstrings and the bodies of ``if TYPE_CHECKING:``."""
+    """What holds something in a tree, less docstrings and the bodies of ``if TYPE_CHECKING:``."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         yield node
-        parts = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.Name | ast.Constant):  # most
+            continue
+        parts = [part for part in ast.iter_child_nodes(node) if part._fields]
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             parts = [part for part in parts if part not in node.body]
         waiting += reversed(parts)
 

@@ -208,9 +208,9 @@ def rehearsal(noise, kept, tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     monkeypatch.setattr("lib.plot.svg_pair", undrawn)
     for function, setting, few in (
-        (GradientBoostingClassifier.__init__, "n_estimators", 3),
-        (RandomForestClassifier.__init__, "n_estimators", 3),
-        (MLPClassifier.__init__, "max_iter", 10),
+        (GradientBoostingClassifier.__init__, "n_estimators", 2),
+        (RandomForestClassifier.__init__, "n_estimators", 2),
+        (MLPClassifier.__init__, "max_iter", 3),
         (make_estimator, "splits", 2),
     ):  # what estimators cost, at any number of rows
         monkeypatch.setitem(function.__kwdefaults__, setting, few)
