@@ -50,8 +50,10 @@ from lib.report.studies import drawn_abstention
 from lib.runs import Checkpoint, RunStore, executors
 from lib.studies.audit import tables
 from lib.studies.canaries import simulation
+from lib.studies.suitability.comparisons import compare_estimators
 from lib.suitability.estimators import make_estimator
 from lib.training import DataSpec
+from lib.training.single import Trainer
 
 ROOT = Path(__file__).parents[2]
 PARAMS, CHAPTERS = ROOT / "params", chapter_files(ROOT / "book")
@@ -218,6 +220,8 @@ def rehearsal(noise, kept, tmp_path, monkeypatch):
         _, *others = model.__init__.__defaults__
         monkeypatch.setattr(model.__init__, "__defaults__", (5, *others))
     monkeypatch.setattr(learners, "_FOLDS", 2)
+    names, _ = compare_estimators.__defaults__  # each with all calibrations in every build
+    monkeypatch.setattr(compare_estimators, "__defaults__", (names, ("platt",)))
 
 
 def words(folder, monkeypatch, texts: str) -> None:
@@ -265,7 +269,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, mo
     monkeypatch.setenv("COMPANION_MEMORY", str(memory))
     parameters, found, done = cut_down(profile, name), [], []
     file = f"{profile}/{name}"
-    save, load, run = Checkpoint.save, Checkpoint.load, RunStore.run
+    save, load, run, result = Checkpoint.save, Checkpoint.load, RunStore.run, Trainer.result
 
     def saved_and_killed(self, arrays, state):
         save(self, arrays, state)
@@ -290,6 +294,13 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, mo
                 raise Enough
         return outcome
 
+    def ended(self):
+        outcome = result(self)
+        if any(found) and file in CUTS["alike"]:
+            done.append(self)
+            raise Enough
+        return outcome
+
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", saved_and_killed)
         try:
@@ -302,6 +313,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, mo
     monkeypatch.delenv("COMPANION_SAVE_EVERY")
     monkeypatch.setattr(Checkpoint, "load", watched)
     monkeypatch.setattr(RunStore, "run", resumed)
+    monkeypatch.setattr(Trainer, "result", ended)
     with contextlib.suppress(Enough):
         execute(name, parameters)
     assert done, "nothing was resumed"
@@ -309,7 +321,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, mo
 
 def test_each_chapter_is_executed_to_its_end():
     files = set(map("/".join, UNLIKE.values()))
-    assert {*CUTS["whole"], *CUTS["compared"]} <= files
+    assert {*CUTS["whole"], *CUTS["compared"], *CUTS["alike"]} <= files
     chapters = [{chapter_of(Path(each).name) for each in of} for of in (CUTS["whole"], files)]
     assert chapters[0] == chapters[1]
     assert chapters[0] | {*CUTS["sizes"]} == {*CHAPTERS}

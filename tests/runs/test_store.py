@@ -119,6 +119,16 @@ def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monke
     store.run(walk(tmp_path))  # does not depend on lib.data
     with pytest.raises(RuntimeError, match="data"):
         provenance_module.check_loaded()
+    package = tmp_path / "lib" / "runs"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(provenance_module.lib, "__file__", str(package.parent / "__init__.py"))
+    now = {"runs": provenance_module._contents("runs")}
+    monkeypatch.setattr(provenance_module, "_LOADED", now)
+    provenance_module.check_loaded("lib.runs.store")
+    (package / "another.py").write_text("1")
+    with pytest.raises(RuntimeError, match="runs"):
+        provenance_module.check_loaded("lib.runs.store")
 
 
 def test_a_run_is_made_once(tmp_path, store):
