@@ -4,10 +4,11 @@
 architectures at their size, the device with its engines, noise and claims (for which the CPU stands
 in), batches in as many pieces as a small memory asks for. The first execution stops at its first
 checkpoint, as if it were killed there; the second one goes on from it until the job is done. There
-a file ends whose chapter another one executes to its end (`whole`). For a file of each kind of job
-(`compared`, and those) the job also gives what it gives when nothing stops it. Files that are equal
-once they are cut are executed once. A file that asks for more than the profile quick of some
-`sizes`, and for nothing else, would be cut to less than every build executes: it is left out.
+a file ends whose chapter another one executes to its end (`whole`), or at its first network if
+another one executes the same job (`alike`). For a file of each kind of job (`compared`, and those)
+the job also gives what it gives when nothing stops it. Files that are equal once they are cut are
+executed once. A file that asks for more than the profile quick of some `sizes`, and for nothing
+else, would be cut to less than every build executes: it is left out.
 """
 
 import contextlib
