@@ -61,7 +61,7 @@ def test_chapters_draw_what_is_drawn_anew(root, chapter, name):
     assert Counter(called)[DRAWS[chapter, name].__name__] == 1
 
 
-def test_only_what_a_run_recorded_is_drawn_anew(root, tmp_path):
+def test_only_what_a_run_recorded_is_drawn_anew(root, tmp_path, monkeypatch):
     kept = json.loads((root / "book/records/standard/choosing.json").read_text())
     folder = tmp_path / "records" / "standard"
     folder.mkdir(parents=True)
@@ -77,3 +77,14 @@ def test_only_what_a_run_recorded_is_drawn_anew(root, tmp_path):
     assert after == before
     assert {name for name, figure in drawn[0].items() if figure != drawn[1][name]} == {"accuracy"}
     assert redraw_records(tmp_path) == []
+    seen = []
+
+    def look(run):
+        seen.append(run)
+        raise KeyError
+
+    monkeypatch.setattr("lib.book.redraw.figures", lambda: {("choosing", "accuracy"): look})
+    assert redraw_records(tmp_path) == []
+    assert [(len(run.recorded), bool(run.values), "ways" in run.tables) for run in seen] == [
+        (2, True, True)
+    ] * 2
