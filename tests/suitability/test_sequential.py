@@ -62,7 +62,8 @@ def test_published_inflation_of_the_sample(kind, beta, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "sides"), [("pocock", 1), ("obrien-fleming", 2)])
+@pytest.mark.parametrize("kind", ["pocock", "obrien-fleming"])
+@pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("information", [None, (0.1, 0.35, 1.0), (0.9, 0.95, 1.0)])
 def test_equals_the_multivariate_normal_distribution(kind, sides, information):
     design = SequentialDesign(3, 0.05, kind, sides, information)
