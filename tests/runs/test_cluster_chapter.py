@@ -20,7 +20,8 @@ CHAPTER = "beyond/gap"
 CUT = {"dataset": "digits", "epsilons": [3.0, 1.0], "n_seeds": 2, "steps": 300, "batch_size": 64}
 #: Kernels and workers are forks of a process that has imported these, which takes most of the time.
 IMPORTED = ("distributed", "ipykernel.kernelapp", "matplotlib_inline.backend_inline")
-IMPORTED += ("lib.book.session", "lib.studies.beyond.gap_terms", "lib.studies.interplay.experiments")
+IMPORTED += ("lib.book.session", "lib.studies.beyond.gap_terms")
+IMPORTED += ("lib.studies.interplay.experiments",)
 
 
 @pytest.fixture
