@@ -1,5 +1,6 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
+import functools
 import gzip
 import re
 import urllib.request
@@ -12,7 +13,7 @@ from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, too_long
 from site_checks import (
     DESKTOP,
-    PHONE,
+    MEGABYTE,
     TYPESET,
     page_names,
     page_weights,
@@ -71,6 +72,20 @@ def shows_data(name: str) -> bool:
     )
 
 
+@functools.cache
+def travelling(file: Path) -> int:
+    """Bytes of a file on its way: hosts compress texts; letters and pictures travel as they are."""
+    content = file.read_bytes()
+    texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
+    return len(gzip.compress(content, 6) if texts else content)
+
+
+def below(address: str, loaded: list[str]) -> dict[str, int]:
+    """The site's files among addresses, and how large they are on their way."""
+    paths = {urlsplit(each).path.lstrip("/") for each in loaded if each.startswith(f"{address}/")}
+    return {Path(path).name: travelling(HTML / path) for path in paths}
+
+
 @pytest.mark.parametrize(
     ("half", "of_data"),
     [
@@ -80,7 +95,7 @@ def shows_data(name: str) -> bool:
     ],
 )
 def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_data):
-    """The halves are for two workers."""
+    """The halves are for two workers. All that a page loads is below a megabyte as it travels."""
     inner = [] if of_data else page_names(HTML, "reference")
     assert of_data or len(inner) >= 8
     names = [name for name in page_names(HTML) if shows_data(name) == of_data] + inner
@@ -95,9 +110,16 @@ def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_d
     files = chapter_files(ROOT / "book").values()
     chapters = {p.relative_to(ROOT / "book").with_suffix(".html").as_posix() for p in files}
     assert too_long(shapes, chapters) == []
-    if one := found.get("suitability.html"):  # what there is was seen
+    travels = {name: below(address, page.loaded) for name, page in found.items()}
+    for name, files in travels.items():
+        assert {Path(name).name, "pydata-sphinx-theme.css"} <= files.keys()
+        assert "fontawesome.js" not in files
+        assert "searchindex.js" not in files or name == "search.html"
+    assert {n: s for n, files in travels.items() if (s := sum(files.values())) >= MEGABYTE} == {}
+    for name in {"suitability.html", "audit.html", "counterfactual.html"} & found.keys():
+        one = found[name]  # what there is was seen
         assert min(one.formulas, one.figures, one.tables) > 3
-        assert one.scrolling > 0
+        assert (one.scrolling > 0, one.drawings) == (True, 1)
 
 
 def test_axe_looks_at_pages_that_are_there():
@@ -110,26 +132,6 @@ def test_no_page_is_too_heavy(address):
     assert too_heavy(HTML) == {}
     assert min(weights.values()) > 5_000
     assert shared > 1_000_000  # MathJax and the theme are there
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["audit", "canaries"])  # the heaviest
-def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, address, name):
-    """Hosts compress texts; letters and pictures travel as they are."""
-    page, loaded = browser.new_page(), set()  # which has nothing in store
-    page.on("response", lambda response: loaded.add(urlsplit(response.url).path))
-    page.goto(f"{address}/{name}.html")
-    page.evaluate(TYPESET)
-    sizes = {}
-    for path in loaded:
-        file = HTML / path.removeprefix(urlsplit(address).path).lstrip("/")
-        content = file.read_bytes()
-        texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
-        sizes[file.name] = len(gzip.compress(content, 6) if texts else content)
-    page.close()
-    assert {f"{name}.html", "pydata-sphinx-theme.css"} <= sizes.keys()
-    assert not {"fontawesome.js", "searchindex.js"} & sizes.keys()
-    assert sum(sizes.values()) < 1_000_000, sizes
 
 
 @pytest.mark.data
@@ -248,25 +250,6 @@ def test_the_typeface_comes_with_the_site(page, address, name, on_disk):
     assert loaded == 2  # upright and italic
     used = page.evaluate("() => getComputedStyle(document.querySelector('h1')).fontFamily")
     assert used.startswith('"Companion Sans"')
-
-
-#: Of each drawing that is shown: its edges, and how large its words are.
-DRAWINGS = """() => [...document.querySelectorAll('.companion-drawing svg')]
-  .filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 0)
-  .map(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right,
-    ...[...e.querySelectorAll('text')].map(t =>
-      parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)])"""
-
-
-@pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
-def test_a_diagram_is_shown_once_and_its_words_can_be_read(page, address, name):
-    page.goto(f"{address}/{name}.html")
-    for width in (DESKTOP, PHONE):
-        page.set_viewport_size({"width": width, "height": 800})
-        ((left, right, *sizes),) = page.evaluate(DRAWINGS)
-        assert 0 <= left < right <= width
-        assert len(sizes) >= 7
-        assert min(sizes) >= 11
 
 
 def test_a_chapter_prints_as_a_clean_document(page, address):

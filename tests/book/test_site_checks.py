@@ -330,6 +330,22 @@ FAULTS = {
     "fields without label": ("<label>Name <input></label>", "Name <input>"),
     "links or buttons without name": (">a link</a>", "><i></i></a>"),
     "links to a missing part of the page": ("#end", "#start"),
+    "links known by color alone": (
+        "</footer>",
+        "<p>It is <a href='/' style='text-decoration:none'>there</a>.</p></footer>",
+    ),
+    "drawings not shown once (360 px)": (
+        "<p id=",
+        "<div class='companion-drawing'><svg></svg><svg></svg></div><p id=",
+    ),
+    "drawings that are cut (360 px)": (
+        "<p id=",
+        "<div class='companion-drawing'><svg width='500'></svg></div><p id=",
+    ),
+    "drawings with small words (360 px)": (
+        "<p id=",
+        "<div class='companion-drawing'><svg><text font-size='9'>9 px</text></svg></div><p id=",
+    ),
     "no language": (' lang="en"', ""),
     "no title": ("A page</title>", "</title>"),
     "raw markup": ("Text,", "Text {value}`a.b`,"),
