@@ -74,6 +74,8 @@ STRUCTURE = r"""() => {
 
   note('images that do not load', all('img')
     .filter(i => !i.complete || i.naturalWidth === 0).map(brief));
+  note('letters that do not load', [...document.fonts].filter(f => f.status === 'error')
+    .map(f => f.family));
   note('images without alternative text', all('img')
     .filter(i => i.getAttribute('role') !== 'presentation' && !i.alt.trim()).map(brief));
   note('figures without caption', all('figure')
@@ -401,10 +403,14 @@ def _not_accessible(page) -> list[str]:
     return [f"{v['id']}: {n['html'][:160]}" for v in found for n in v["nodes"]]
 
 
-def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
+def search(page, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
     """Type a term into the site's search page; return the texts and addresses of the results."""
-    page, errors = browser.new_page(), []
-    page.on("pageerror", lambda e: errors.append(str(e)))
+    errors = []
+
+    def failed(error):
+        errors.append(str(error))
+
+    page.on("pageerror", failed)
     page.goto(f"{address}/search.html", wait_until="load")
     box = page.locator("main input[name=q], article input[name=q], input[name=q]").locator(
         "visible=true"
@@ -421,7 +427,8 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     )
     if results:
         page.wait_for_load_state("networkidle")  # excerpts of the pages found
-    page.close()
+    page.evaluate(LEAVE)  # it would mark the term on the next page
+    page.remove_listener("pageerror", failed)
     assert not errors, errors
     return [tuple(result) for result in results]
 

@@ -323,6 +323,10 @@ FAULTS = {
     "fields without label": ("<label>Name <input></label>", "Name <input>"),
     "links or buttons without name": (">a link</a>", "><i></i></a>"),
     "links to a missing part of the page": ("#end", "#start"),
+    "letters that do not load": (
+        "</head>",
+        "<style>@font-face { font-family: x; src: url(/x) } h1 { font-family: x }</style></head>",
+    ),
     "links known by color alone": (
         "</footer>",
         "<p>It is <a href='/' style='text-decoration:none'>there</a>.</p></footer>",
@@ -378,7 +382,7 @@ def test_a_page_without_fault_has_none_and_one_with_many_has_them_all(tab, tmp_p
     ]
 
 
-def test_search_works_below_a_path(browser, published):
-    ((text, link),) = search(browser, published, "quokka")
+def test_search_works_below_a_path(tab, published):
+    ((text, link),) = search(tab, published, "quokka")
     assert (text, link.split("#")[0].split("?")[0]) == ("A book", f"{published}/index.html")
-    assert search(browser, published, "zyzzyvaquux") == []
+    assert search(tab, published, "zyzzyvaquux") == []
