@@ -166,7 +166,8 @@ def pytest_collection():
 def together(nodeid: str) -> str:
     """The name under which tests are one worker's: their file, or the second half of one."""
     file, _, test = nodeid.removeprefix("tests/").partition("::")
-    return f"{file}::second" if "[second-" in test else file
+    half = f"{file}::second"
+    return half if "[second-" in test and half in LONGEST else file
 
 
 @pytest.hookimpl(tryfirst=True)
