@@ -325,11 +325,14 @@ def lines_html(lines: Iterable[str]) -> str:
 def verdict_text(claim: Claim, found: Found) -> str:
     """A verdict on a line of plain text, as a kernel shows it."""
     ours = found["value"] if found.get("shown") is None else found["shown"]
-    value = found["reason"] if ours is None else f"ours {number_text(ours, claim.unit)}"
-    if claim.reported is not None:
-        value = f"paper {number_text(claim.reported, claim.unit)}, {value}"
+    numbers = {"paper": claim.reported, "ours": ours}
+    said = [f"{who} {number_text(n, claim.unit)}" for who, n in numbers.items() if n is not None]
+    # Beside a number that decides nothing there has to be why.
+    if ours is None or found["verdict"] not in DECIDED:
+        said.append(found["reason"])
+    values = ", ".join(filter(None, said))
     _, mark = MARKS[found["verdict"]]
-    return f"{mark} {claim.id}: {found['verdict']}: {claim.short or claim.claim} ({value})"
+    return f"{mark} {claim.id}: {found['verdict']}: {claim.short or claim.claim} ({values})"
 
 
 HEAD = ("Verdict", "Claim", "Paper", "Ours")

@@ -246,6 +246,21 @@ def test_a_trend_at_other_settings_than_the_papers_decides_neither_way(values):
     assert judge(ours, runs(values), small | {"clipping_norm": 0.1}).verdict == decided
 
 
+def test_a_line_of_a_kernel_says_why_a_number_decides_nothing():
+    """Who runs a chapter with own parameters reads that line, not the ledger."""
+    claim = make(**CHANCE, full_scale={"clipping_norm": 10.0})
+
+    def line(of, run, values=(1.0, 1.1, 1.2)):
+        return render.verdict_text(of, judge(of, runs(list(values)), run).as_dict())
+
+    assert "clipping_norm = 0.1 instead of 10.0" in line(claim, {"clipping_norm": 0.1})
+    assert line(claim, {"clipping_norm": 10.0}).endswith("(ours 1.1)")
+    printed = make(cannot="Its numbers are lost")
+    assert line(printed, {}).endswith("(ours 1.1, Its numbers are lost)")
+    missing = unsettled(make(reported=0.5), "no data", {}).as_dict()
+    assert render.verdict_text(make(reported=0.5), missing).endswith("(paper 0.5, no data)")
+
+
 def test_of_two_runs_the_one_with_the_papers_settings_decides():
     """Where it has an interval; a single training gives way to a run that decides."""
     full = {"n": 5, "model": "resnet18", "dataset": "cifar10"}
