@@ -183,9 +183,9 @@ WIDTH = r"""() => {
   const code = [...article.querySelectorAll('div.highlight pre')];
   if (window.innerWidth >= 1280) note('code lines that are cut', code.filter(e =>
     e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(brief));
-  const scrolling = [...article.querySelectorAll('*')].filter(e => e.checkVisibility()
-    && !e.closest('mjx-container') && /auto|scroll/.test(getComputedStyle(e).overflowX)
-    && e.scrollWidth > e.clientWidth + 1);
+  const scrolling = [...article.querySelectorAll('*')].filter(e =>
+    e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)
+    && e.checkVisibility() && !e.closest('mjx-container'));
   note('scrolls without keyboard', scrolling.filter(e => e.tabIndex < 0).map(brief));
   note('scrolling tables without role or name', scrolling
     .filter(e => e.querySelector('table'))
@@ -238,9 +238,10 @@ CONTRAST = r"""theme => {
     looked.add(e);
     const style = getComputedStyle(e), below = ground(e), colour = rgba(style.color);
     const faint = [...colour.slice(0, 3), colour[3] * opacity(e)];
+    const has = ratio(over(faint, below), below);
+    if (has >= 4.5) return;
     const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
     const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
-    const has = ratio(over(faint, below), below);
     if (has >= needed) return;
     if (e.closest('[disabled], [aria-disabled=true], mjx-assistive-mml, option')) return;
     const box = e.getBoundingClientRect();
