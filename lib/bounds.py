@@ -5,6 +5,7 @@ differ from the others (200 right answers and one wrong one) those that were not
 and such intervals hold too seldom; where none differs they have no width.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -201,16 +202,17 @@ def _saddle(values: Array, unseen: float, weight: float):
     if scale <= 1e-13 * max(abs(low), abs(high)):
         return None
     u, rest = (values - low) / scale, (unseen - low) / scale
-    count = len(u) + weight
+    count, total = len(u) + weight, np.add.reduce
 
+    @functools.cache  # whoever looks for a root asks again for its bracket
     def at(log_tau: float) -> tuple[float, float]:
         tau = math.exp(log_tau)
         # The weights of empirical likelihood, up to a factor, of the values and of the unseen one.
         q, p = 1 / (1 + tau * u), 1 / (1 + tau * rest)
-        mean = float(((q * u).sum() + weight * p * rest) / (q.sum() + weight * p))
+        mean = float((total(q * u) + weight * p * rest) / (total(q) + weight * p))
         one = 1 + tau * mean
-        k = count * math.log(one) + float(np.log(q).sum()) + weight * math.log(p)
-        square = float((((u - mean) * q) ** 2).sum()) + weight * ((rest - mean) * p) ** 2
+        k = count * math.log(one) + float(total(np.log(q))) + weight * math.log(p)
+        square = float(total(((u - mean) * q) ** 2)) + weight * ((rest - mean) * p) ** 2
         r, v = -math.sqrt(max(-2 * k, 0.0)), -tau * math.sqrt(square)
         if r > -1e-3:  # so near to the mean that the formula is a ratio of zeros
             return mean, float(special.log_ndtr(r))

@@ -173,9 +173,12 @@ def svg_pair(figure: Figure, salt: str) -> tuple[bytes, bytes]:
 def _svg(figure: Figure, salt: str, title: str) -> bytes:
     stream = io.BytesIO()
     metadata = {"Date": None} | ({"Title": title} if title else {})
+    drawn: list[Any] = []
+    heard = figure.canvas.mpl_connect("draw_event", lambda event: drawn.append(event.renderer))
     with matplotlib.rc_context({"svg.hashsalt": salt}):
         figure.savefig(stream, format="svg", metadata=metadata)
-    if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure)):
+    figure.canvas.mpl_disconnect(heard)
+    if os.environ.get(CHECK_FIGURES) and (fault := _fault(figure, drawn[-1])):
         raise ValueError(f"figure {salt} {fault}")
     return stream.getvalue()
 
@@ -227,9 +230,15 @@ def _say_once(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
         figure.legend(handles, texts, loc="outside upper center", **options)
 
 
-def _fault(figure: Figure) -> str:
-    """What of a figure that was drawn is cut off or squeezed; empty if nothing is."""
-    (width, height), box = figure.get_size_inches(), figure.get_tightbbox()
+def _fault(figure: Figure, renderer: Any) -> str:
+    """What of a figure that was drawn is cut off or squeezed; empty if nothing is.
+
+    By what drew it as SVG, which has measured all words.
+    """
+    (width, height), dpi = figure.get_size_inches(), figure.dpi
+    figure.dpi = 72
+    box = figure.get_tightbbox(renderer)
+    figure.dpi = dpi
     sides = {"left": -box.x0, "right": box.x1 - width, "bottom": -box.y0, "top": box.y1 - height}
     side = max(sides, key=sides.__getitem__)
     if (over := sides[side]) > _SLACK:

@@ -18,8 +18,9 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,8 @@ LONGEST = (
     "book/test_numbers.py",
     "book/test_browser.py::second",
 )
+# Their builds are forks of one process, which takes two seconds to import what builds do.
+FORKING = ("book/test_pipeline.py", "book/test_builders.py")
 # Of experiments, trainings and other software: what is left of their folders is fast.
 STUDIES = (
     "audit/test_jax_privacy.py",
@@ -124,7 +127,7 @@ def _compiled():
 
 
 def pytest_configure(config):
-    named = [name.partition("::")[0] for name in LONGEST + STUDIES + FAST]
+    named = [name.partition("::")[0] for name in LONGEST + FORKING + STUDIES + FAST]
     if gone := [name for name in named if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py names what is not there: {', '.join(gone)}")
     if config.getoption("numprocesses", None):
@@ -154,18 +157,38 @@ def pytest_ignore_collect(collection_path, config):
     return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
 
 
+def parsed_once(load: Callable[..., Any]) -> Callable[..., Any]:
+    """scikit-learn's digits, of which it reads the text anew for each of some hundred calls.
+
+    The book's own loader copies them; whoever would change what all have gets an error.
+    """
+
+    @functools.cache
+    def loaded(**options: Any) -> Any:
+        found = load(**options)
+        for array in found if isinstance(found, tuple) else found.values():
+            if hasattr(array, "flags"):
+                array.flags.writeable = False
+        return found
+
+    return loaded
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """What was imported and collected stays: no garbage collection need look at it ever again."""
     gc.disable()
     yield
+    if datasets := sys.modules.get("sklearn.datasets"):
+        datasets.load_digits = parsed_once(datasets.load_digits)
     gc.freeze()
     gc.enable()
 
 
 def together(nodeid: str) -> str:
-    """The name under which tests are one worker's: their file, or the second half of one."""
+    """The name under which tests are one worker's: a file, or the second half of one."""
     file, _, test = nodeid.removeprefix("tests/").partition("::")
+    file = FORKING[0] if file in FORKING else file
     half = f"{file}::second"
     return half if "[second-" in test and half in LONGEST else file
 
@@ -194,11 +217,12 @@ def program():
     return load
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown():
+    result = yield  # after all fixtures; a fixture of its own would be made for each test
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+    return result
 
 
 @pytest.hookimpl(optionalhook=True)

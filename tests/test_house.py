@@ -4,7 +4,6 @@ import ast
 import re
 import runpy
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,17 +68,6 @@ def test_formulas_import_nothing_heavy_at_their_top(package):
         assert not {name.split(".")[0] for name in imports(path, top=True)} & HEAVY, path
 
 
-def test_formulas_load_nothing_heavy():
-    names = [f"lib.{package}" for package in FORMULAS]
-    code = f"import sys, {', '.join(names)}; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    loaded = {*done.stdout.split()}
-    assert {*names, "numpy"} <= loaded
-    assert not {"torch", "opacus", "IPython", "matplotlib.pyplot"} & loaded
-
-
 def test_modules_form_no_cycle():
     """Imports at the top of modules, followed from each module."""
     below = {}
@@ -107,7 +95,7 @@ def only_types(node):
     return isinstance(node, ast.If) and (
         ast.unparse(node.test) == "TYPE_CHECKING"
         and not node.orelse
-        and all(isinstance(each, ast.ImportFrom) for each in node.body)
+        and all(isinstance(each, ast.Import | ast.ImportFrom) for each in node.body)
     )
 
 
@@ -125,7 +113,8 @@ def test_importing_a_module_changes_no_other():
             fine = only_types(node) or only_raises(node)
             odd |= isinstance(node, (ast.For, ast.While, ast.If)) and not fine
             # Only where nothing can be written; it changes where others write, not what they do.
-            odd &= ast.unparse(node) != "_lend_folders()" or path != LIB / "__init__.py"
+            if odd and path == LIB / "__init__.py":
+                odd = ast.unparse(node) != "_lend_folders()"
             assert not odd, f"{path}, line {node.lineno}: {ast.unparse(node)[:60]}"
 
 

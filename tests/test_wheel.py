@@ -61,6 +61,27 @@ table, correct = signals(logits), logits.argmax(axis=1) == labels
 assert normalized_score(correct, table["conf_max"]) < 0.1
 fitted = SuitabilityFilter(margin=0.05).fit(table[:300], correct[:300])
 print(fitted.decide(table[300:600], table[600:]).suitable)
+import os
+import papermill
+os.environ["PYTHONPATH"] = site  # the kernel's
+given = {"parameters": {"n": 3}, "progress_bar": False}
+papermill.execute_notebook("../book/one.py", "one.ipynb", **given)
+"""
+
+CHAPTER = """# %% [markdown]
+# # One
+# It is {value}`one.n:d`.
+
+# %% tags=["parameters"]
+n: int = 2  # [1, 9] a number
+
+# %%
+import lib
+from lib.book.session import open_chapter
+
+chapter = open_chapter("one", globals())
+chapter.values(n=n)
+print(lib.__file__)
 """
 
 
@@ -97,55 +118,25 @@ def installed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_it_imports_whole_without_a_connection_and_works_elsewhere(installed, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", USE, str(installed), str(ROOT)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["blocked", "True"]
-
-
-CHAPTER = """# %% [markdown]
-# # One
-# It is {value}`one.n:d`.
-
-# %% tags=["parameters"]
-n: int = 2  # [1, 9] a number
-
-# %%
-import lib
-from lib.book.session import open_chapter
-
-chapter = open_chapter("one", globals())
-chapter.values(n=n)
-print(lib.__file__)
-"""
-
-
-@pytest.mark.slow
-def test_papermill_runs_a_chapter_of_a_book_with_no_lib_beside_it(installed, tmp_path):
-    """From another folder; process and kernel have the installed one."""
+    """So does papermill, of a book with no lib beside it: process and kernel have the installed."""
     book, elsewhere = tmp_path / "book", tmp_path / "elsewhere"
     book.mkdir()
     elsewhere.mkdir()
     (book / "one.py").write_text(CHAPTER)
     (book / "claims.yml").touch()
     (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n  - file: one\n")
-    given = {k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")}
-    program = str(Path(sys.executable).with_name("papermill"))
     done = subprocess.run(
-        [program, "../book/one.py", "-", "-p", "n", "3"],
+        [sys.executable, "-I", "-c", USE, str(installed), str(ROOT)],
         cwd=elsewhere,
-        env=given | {"PYTHONPATH": str(installed)},
+        env={k: v for k, v in os.environ.items() if not k.startswith("COMPANION_")},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    notebook = nbformat.reads(done.stdout, as_version=4)
-    assert notebook.cells[0].source == "# One\nIt is 3."
-    assert str(installed / "lib" / "__init__.py") in done.stdout
+    assert done.stdout.split() == ["blocked", "True"]
+    made = (elsewhere / "one.ipynb").read_text(encoding="utf-8")
+    assert nbformat.reads(made, as_version=4).cells[0].source == "# One\nIt is 3."
+    assert str(installed / "lib" / "__init__.py") in made
 
 
 ABSENT = """

@@ -26,6 +26,9 @@ _LETTERS = (
 #: What it is called in ``companion.css``, and its files there.
 FAMILY = "Companion Sans"
 STYLES = {"text.woff": "SourceSans3[wght].ttf", "italic.woff": "SourceSans3-Italic[wght].ttf"}
+_MADE = (*STYLES, "LICENSE.txt")
+#: The folder beside the sites where the typeface is kept as it was cut down.
+KEPT = ".companion-letters"
 
 #: Scripts of the theme that a page does without: of icons, which it has as letters, and of search.
 _TWICE = re.compile(r'\n? *<script[^>]*src="[^"]*_static/scripts/fontawesome\.js[^>]*></script>')
@@ -51,20 +54,26 @@ def lighten_pages(folder: Path) -> None:
 def copy_assets(static: Path) -> None:
     """Write what pages load of MathJax and of the typeface into a site's folder ``_static``.
 
-    Cutting the typeface down takes longer than all else in a build that changes little: a note
-    beside the site says of what its files were made, and what they held.
+    Cutting the typeface down takes longer than all else in a build that changes little: it is kept
+    beside the sites of all builders, with a note of what it was made from, and what it held.
     """
     mathjax, typeface = asset_packages()
     _copy_mathjax(mathjax / "static" / "mathjax", static / "mathjax")
-    fonts, note = static / "fonts", static.parents[1] / ".companion-typeface"
-    if not note.exists() or note.read_text(encoding="utf-8") != _state(typeface, fonts):
-        write_typeface(typeface, fonts)
-        note.write_text(_state(typeface, fonts), encoding="utf-8")
+    kept = static.parents[1] / KEPT
+    note = kept / "note"
+    if not note.exists() or note.read_text(encoding="utf-8") != _state(typeface, kept):
+        write_typeface(typeface, kept)
+        note.write_text(_state(typeface, kept), encoding="utf-8")
+    (static / "fonts").mkdir(parents=True, exist_ok=True)
+    for name in _MADE:
+        held, file = (kept / name).read_bytes(), static / "fonts" / name
+        if not file.exists() or file.read_bytes() != held:
+            file.write_bytes(held)
 
 
 def _state(package: Path, folder: Path) -> str:
     """A hash of the typeface, of what cuts it down, and of the files that are made of it."""
-    made = [folder / name for name in (*STYLES, "LICENSE.txt")]
+    made = [folder / name for name in _MADE]
     files = [Path(__file__), package / "LICENSE", *(package / "files" / n for n in STYLES.values())]
     held = [f.read_bytes() if f.exists() else b"" for f in (*files, *made)]
     digests = [hashlib.sha256(each).hexdigest() for each in held]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy  # its parts are loaded when they are used
 
 from lib.book.evidence import Evidence, ranges_beyond
 from lib.data.untrusted import read_yaml
@@ -175,7 +175,9 @@ class Claim:
     def reach(self) -> float:
         """Half of a reported mean's 95% interval, by its standard deviation over training runs."""
         n = self.full_scale.get("n_seeds", 1)
-        return special.stdtrit(n - 1, 0.975) * self.sd / math.sqrt(n) if self.sd and n > 1 else 0.0
+        if not self.sd or n < 2:
+            return 0.0
+        return scipy.special.stdtrit(n - 1, 0.975) * self.sd / math.sqrt(n)
 
     @property
     def criterion(self) -> str:

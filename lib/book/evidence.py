@@ -28,6 +28,12 @@ class Evidence:
     n: int = 1
 
 
+@functools.lru_cache(maxsize=1000)
+def _quantile(level: float, degrees: float) -> Any:
+    """Half the width of Student's interval for a number that has a standard error of 1."""
+    return scipy.stats.t.isf((1 - level) / 2, degrees)
+
+
 def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
     """Student's interval for the mean of a few independent runs, which it takes to be normal.
 
@@ -48,7 +54,7 @@ def runs(values: npt.ArrayLike, level: float = LEVEL) -> Evidence:
     n, mean = len(values), float(np.mean(values)) if len(values) else math.nan
     if n < 2 or not np.isfinite(values).all() or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return Evidence(mean, n=n)
-    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1) * values.std(ddof=1)) / math.sqrt(n)
+    half = float(_quantile(level, n - 1) * values.std(ddof=1)) / math.sqrt(n)
     return Evidence(mean, mean - half, mean + half, n)
 
 
@@ -64,8 +70,7 @@ def of_mean(mean: Any, n: int, level: float = LEVEL) -> Evidence:
     if mean.few is not None:
         low, high = mean.interval(level)
         return Evidence(float(mean.value), float(low), float(high), n)
-    quantile = scipy.stats.t.isf((1 - level) / 2, min(mean.degrees, n - 1))
-    half = float(quantile) * mean.standard_error
+    half = float(_quantile(level, min(mean.degrees, n - 1))) * mean.standard_error
     return Evidence(float(mean.value), mean.value - half, mean.value + half, n)
 
 
@@ -86,7 +91,7 @@ def standardized(z: float, n: int, level: float = LEVEL) -> Evidence:
     """Student's interval for a mean of n runs that is given in its own standard errors."""
     if n < 2 or not math.isfinite(z):
         return Evidence(float(z), n=int(n))
-    half = float(scipy.stats.t.isf((1 - level) / 2, n - 1))
+    half = float(_quantile(level, n - 1))
     return Evidence(float(z), z - half, z + half, int(n))
 
 

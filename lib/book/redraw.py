@@ -5,9 +5,8 @@ The record says which commit drew a figure that its run did not.
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import lib.studies
 from lib.book.records import (
@@ -22,7 +21,7 @@ from lib.book.records import (
 )
 from lib.book.site import light_svg
 from lib.plot import svg_pair
-from lib.studies.drawn import FIGURES, Draw
+from lib.studies.drawn import FIGURES, Draw, Run
 
 
 def redraw_records(book: Path) -> list[Path]:
@@ -32,11 +31,13 @@ def redraw_records(book: Path) -> list[Path]:
     the run did not record.
     """
     commit, draws, written = git_output(book.parent, "rev-parse", "HEAD"), figures(), []
+    around = cache(partial(context, book))
     for path in record_files(book):
         record, changed = read_record(path), {}
+        run = run_of(record)._replace(**around(record["chapter"]))
         for name in (name for chapter, name in draws if chapter == record["chapter"]):
             known = figure_of(record, name) or {}
-            anew = redrawn(record, name, draws[record["chapter"], name], book)
+            anew = redrawn(run, f"{record['chapter']}.{name}", draws[record["chapter"], name])
             if anew and anew != {part: known.get(part) for part in anew}:
                 changed[name] = packed_figure(anew | {"redrawn": commit})
         if changed:
@@ -45,19 +46,16 @@ def redraw_records(book: Path) -> list[Path]:
     return written
 
 
-def redrawn(
-    record: Mapping[str, Any], name: str, draw: Draw, book: Path | None = None
-) -> dict[str, str] | None:
-    """A figure from a record's tables and values; None if it lacks what the figure needs.
+def redrawn(run: Run, salt: str, draw: Draw) -> dict[str, str] | None:
+    """A figure from what a run recorded, and what is around it; None if what it needs is not there.
 
-    `book` has what papers report and the chapter's other records, for figures that show those, too.
+    `salt` is the figure's name behind that of its chapter.
     """
-    around = {} if book is None else context(book, record["chapter"])
     try:
-        drawn = draw(run_of(record)._replace(**around))
+        drawn = draw(run)
     except KeyError:  # a table, a column or a value
         return None
-    narrow, wide = svg_pair(drawn.figure, f"{record['chapter']}.{name}")
+    narrow, wide = svg_pair(drawn.figure, salt)
     svgs = {"svg": light_svg(narrow.decode()), "wide": light_svg(wide.decode())}
     return {"alt": drawn.alt, "caption": drawn.caption} | svgs
 

@@ -115,10 +115,13 @@ def _unanswered_tail(values: Array, r: Flags, floor: Array) -> Flags:
     order = np.argsort(values, kind="stable")
     ordered, k = values[order], np.arange(1, len(values) + 1)
     answered = np.cumsum(~r[order])
-    p = stats.binom.cdf(answered, k, np.minimum(np.cumsum(floor[order]) / k, 1.0))
     whole = np.r_[ordered[1:] != ordered[:-1], True]
-    found = np.flatnonzero(whole & (answered <= _SELDOM * k) & (p <= _RARE))
+    seldom = np.flatnonzero(whole & (answered <= _SELDOM * k))
     tail = np.zeros(len(values), dtype=bool)
+    if not len(seldom):
+        return tail
+    least = np.minimum(np.cumsum(floor[order]) / k, 1.0)[seldom]
+    found = seldom[stats.binom.cdf(answered[seldom], k[seldom], least) <= _RARE]
     if len(found):
         tail[order[: found[-1] + 1]] = True
     return tail

@@ -21,7 +21,8 @@ from lib.runs.files import can_write, user_cache
 
 SUMS = "SHA256SUMS"
 
-_checked: set[tuple[Path, int, int, str]] = set()  # (path, size, mtime_ns, SHA-256)
+#: What was checked and mapped, by path, size, mtime_ns and SHA-256.
+_checked: dict[tuple[Path, int, int, str], npt.NDArray[Any]] = {}
 
 
 def kept_arrays(
@@ -101,17 +102,17 @@ def _read(folder: Path) -> dict[str, npt.NDArray[Any]]:
     whole = text == _listed(sums) and set(sums) == {path.name for path in folder.glob("*.npy")}
     if not sums or not whole:
         raise ValueError(f"{SUMS} lists {sorted(sums)}")
+    arrays = {}
     for file, digest in sums.items():
-        status = (folder / file).stat()
-        key = (folder / file, status.st_size, status.st_mtime_ns, digest)
+        path = folder / file
+        status = path.stat()
+        key = (path, status.st_size, status.st_mtime_ns, digest)
         if key not in _checked:
-            if _file_hash(folder / file) != digest:
+            if _file_hash(path) != digest:
                 raise ValueError(f"{file} does not have the SHA-256 in {SUMS}")
-            _checked.add(key)
-    return {
-        file.removesuffix(".npy"): np.load(folder / file, mmap_mode="r", allow_pickle=False)
-        for file in sums
-    }
+            _checked[key] = np.load(path, mmap_mode="r", allow_pickle=False)
+        arrays[file.removesuffix(".npy")] = _checked[key]
+    return arrays
 
 
 def _listed(sums: Mapping[str, str]) -> str:

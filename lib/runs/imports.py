@@ -9,24 +9,29 @@ that imports by names it computes needs all of ``lib``.
 """
 
 import ast
+import contextlib
 import gc
 import hashlib
+import itertools
+import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lib
+from lib.runs.files import write_atomic
 
 _NAMED = re.compile(r"\blib(?:\.\w+)+")
 # Functions that import what a text says, those that run a text, and those that hand all names on.
 _COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
 _ALL_NAMES = {"globals", "locals", "vars"}
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _OWN_PLACE = {"__file__", "__package__", "__path__"}
 _OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
 
@@ -90,16 +95,21 @@ def needed_by(code: Iterable[str], *modules: str) -> Needed:
 def _follow(begun: Iterable[Import]) -> Needed:
     found: set[str] = set()
     names: set[tuple[Import, Import]] = set()
-    waiting = list(begun)
+    waiting, seen = list(begun), set()
+    find = cache(source_file)
     while waiting:
         one = waiting.pop()
+        if one in seen:  # most: modules import the same
+            continue
+        seen.add(one)
         if one.name is not None:
-            where = _where(one)
+            where = _where(one, find)
             names |= {(one, each) for each in where if each.name is not None}
             waiting.extend(where)
-        elif one.module not in found and (file := source_file(one.module)) is not None:
+        elif (file := find(one.module)) is not None:
             found.add(one.module)
             waiting.extend(_imports_of(file))
+    _kept().keep()
     return Needed(tuple(sorted(found)), tuple(sorted(names)))
 
 
@@ -108,15 +118,22 @@ def source_file(module: str) -> Path | None:
     if module.partition(".")[0] != "lib":
         file = getattr(sys.modules.get(module), "__file__", None)
         return None if file is None else Path(file)
-    root = os.path.dirname(os.path.dirname(lib.__file__))  # a thousand times a chapter
-    path = os.path.join(root, *module.split("."))
-    found = filter(os.path.isfile, (os.path.join(path, "__init__.py"), f"{path}.py"))
-    return next(map(Path, found), None)
+    path = f"{_parent(lib.__file__)}{os.sep}{module.replace('.', os.sep)}"  # hundreds a chapter
+    for each in (f"{path}{os.sep}__init__.py", f"{path}.py"):
+        if os.path.isfile(each):
+            return Path(each)
+    return None
+
+
+@cache
+def _parent(file: str) -> str:
+    """The folder that a package's folder lies in."""
+    return os.path.dirname(os.path.dirname(file))
 
 
 def _everything() -> list[Import]:
-    root = Path(lib.__file__).parent
-    paths = (p.relative_to(root.parent).with_suffix("") for p in root.rglob("*.py"))
+    root = Path(lib.__file__).parents[1]
+    paths = (p.relative_to(root).with_suffix("") for p in _modules())
     names = {".".join(p.parts).removesuffix(".__init__") for p in paths}
     return [Import(name) for name in sorted(names) if source_file(name)]
 
@@ -125,20 +142,92 @@ def _imports_of(file: Path) -> tuple[Import, ...]:
     return _read(file.read_bytes())[0]
 
 
+_Found = tuple[tuple[Import, ...], bytes]
+
+
 @cache
-def _read(code: bytes) -> tuple[tuple[Import, ...], bytes]:
+def _read(code: bytes) -> _Found:
     """What a module imports, and SHA-256 of what Python makes of it, docstrings aside."""
+    kept, name = _kept(), hashlib.sha256(code).hexdigest()
+    if name not in kept.found:
+        imported, digest = _parsed(code)
+        kept.found[name] = [imported, digest.hex()]
+        kept.new = True
+    imported, digest = kept.found[name]
+    return tuple(itertools.starmap(Import, imported)), bytes.fromhex(digest)
+
+
+class _Kept:
+    """What was read of code by this process and those before it, by the hash of each file.
+
+    It lies in a file beside the bytecode, and holds for this module's rules, this version of Python
+    and the names of modules that are there now.
+    """
+
+    def __init__(self) -> None:
+        own = Path(lib.__file__)
+        self.file = Path(cache_from_source(str(own.with_name("imports.py")))).with_suffix(".json")
+        self.state, self.found, self.new = _state(), {}, False
+        self._look()
+
+    def _look(self) -> None:
+        with contextlib.suppress(OSError, ValueError, KeyError, AttributeError, TypeError):
+            kept = json.loads(self.file.read_bytes())
+            if kept.pop("sha256") == _digest(kept) and kept["state"] == self.state:
+                self.found = kept["found"] | self.found
+
+    def keep(self) -> None:
+        """Write down what is new, where bytecode is written."""
+        if not self.new or sys.dont_write_bytecode or self.state != _state():
+            return
+        self.new = False
+        self._look()  # another process may have written meanwhile
+        kept = {"state": self.state, "found": self.found if len(self.found) < _MOST else {}}
+        with contextlib.suppress(OSError):
+            write_atomic(self.file, json.dumps(kept | {"sha256": _digest(kept)}))
+
+
+_MOST = 2000  # of which lib has a sixth: others are of former times
+_kept = cache(_Kept)
+
+
+def _digest(kept: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+
+
+def _state() -> str:
+    """A hash of all beside a module's own text that decides what is read of it."""
+    places = sorted(str(p.relative_to(Path(lib.__file__).parent)) for p in _modules())
+    rules = Path(__file__).read_bytes()
+    return hashlib.sha256(rules + "\n".join([sys.version, *places]).encode()).hexdigest()
+
+
+def _modules() -> Iterator[Path]:
+    return Path(lib.__file__).parent.rglob("*.py")
+
+
+def _parsed(code: bytes) -> _Found:
     with _uncollected():
         tree = ast.parse(code)
         found = tuple(_imports(tree))
-        for node in ast.walk(tree):
+        for node in _statements(tree):
             documented = isinstance(node, _DOCUMENTED)
             if documented and ast.get_docstring(node, clean=False) is not None:
                 del node.body[0]
         return found, hashlib.sha256(ast.dump(tree).encode()).digest()
 
 
-@contextmanager
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """A tree and the statements in it; no parts of these, which are most."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in _BLOCKS:
+            waiting += getattr(node, name, ())
+
+
+@contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
     """Without garbage collection: trees have no cycles, and looking for some takes most time."""
     collects = gc.isenabled()
@@ -188,10 +277,16 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         yield node
-        parts = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            parts = [part for part in parts if part not in node.body]
-        waiting += reversed(parts)
+        for name in reversed(node._fields):
+            part = getattr(node, name, None)
+            if isinstance(part, list) and not (name == "body" and _for_types_alone(node)):
+                waiting += [each for each in reversed(part) if isinstance(each, ast.AST)]
+            elif isinstance(part, ast.AST) and not isinstance(part, ast.expr_context):
+                waiting.append(part)
+
+
+def _for_types_alone(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 def _named_in(text: str) -> Iterator[Import]:
@@ -217,12 +312,14 @@ def _is_package(module: str) -> bool:
     return file is not None and file.name == "__init__.py"
 
 
-def _where(one: Import) -> list[Import]:
+def _where(one: Import, find: Callable[[str], Path | None]) -> list[Import]:
     """What code has a name of a module: the module, or where a package has the name from."""
     module, name = one
-    inside = [Import(f"{module}.{name}")] if source_file(f"{module}.{name}") else []
-    file = source_file(module)
-    passed_on, own = _passed_on(file) if _is_package(module) else ({}, True)
+    file = find(module)
+    if file is not None and file.name != "__init__.py":
+        return [Import(module)]
+    inside = [Import(f"{module}.{name}")] if find(f"{module}.{name}") else []
+    passed_on, own = ({}, True) if file is None else _passed_on(file)
     if own or not (name in passed_on or inside):
         return [Import(module), *inside]
     return [passed_on[name], *inside] if name in passed_on else inside

@@ -86,14 +86,30 @@ def _files(root: Path, part: str) -> list[Path]:
     return [file]
 
 
-def _parts() -> dict[str, str]:
+def _parts() -> list[str]:
+    """Sub-packages of ``lib``, and its modules by their full names."""
     root = Path(lib.__file__).parent
     names = sorted(path.parent.name for path in root.glob("*/__init__.py"))
-    modules = sorted(f"lib.{path.stem}" for path in root.glob("[a-z]*.py"))
-    return {name.removeprefix("lib."): code_fingerprint(name) for name in (*names, *modules)}
+    return [*names, *sorted(f"lib.{path.stem}" for path in root.glob("[a-z]*.py"))]
 
 
-_LOADED = _parts()  # 2 ms
+def _contents(part: str) -> bytes:
+    """SHA-256 of the Python files of a part, as they are now: asked before each run."""
+    root, digest = os.path.dirname(lib.__file__), hashlib.sha256()
+    files = [os.path.join(root, f"{part.removeprefix('lib.')}.py")]
+    if not part.startswith("lib."):
+        walk = os.walk(os.path.join(root, part))
+        files = sorted(os.path.join(folder, n) for folder, _, ns in walk for n in ns)
+    for file in files:
+        if file.endswith(".py"):
+            with open(file, "rb") as stream:
+                content = stream.read()
+            digest.update(f"{file}\0{len(content)}\0".encode())
+            digest.update(content)
+    return digest.digest()
+
+
+_LOADED = {part.removeprefix("lib."): _contents(part) for part in _parts()}  # 2 ms
 
 
 def check_loaded(*parts: str) -> None:
@@ -102,10 +118,11 @@ def check_loaded(*parts: str) -> None:
     A notebook or a worker of a cluster lives long.  If files change meanwhile, it goes on with the
     old code, and what it makes would be stored under the fingerprint of the new.
     """
-    now = _parts()
+    now = {part.removeprefix("lib."): part for part in _parts()}
     names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts}
-    names = names & (_LOADED.keys() | now.keys())
-    changed = [n for n in sorted(names or _LOADED) if now.get(n) != _LOADED.get(n)]
+    names = sorted(names & (_LOADED.keys() | now.keys()) or _LOADED)
+    found = {name: _contents(now[name]) for name in names if name in now}
+    changed = [name for name in names if found.get(name) != _LOADED.get(name)]
     if changed:
         raise RuntimeError(
             f"files of {', '.join(f'lib.{name}' for name in changed)} have changed since this"

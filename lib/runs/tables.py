@@ -5,10 +5,9 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from lib.runs.checkpoint import Checkpoint
 from lib.runs.jobs import Outcome, modules_of
@@ -16,8 +15,13 @@ from lib.runs.plain import decode, encode
 from lib.runs.provenance import fingerprint
 from lib.runs.store import RunStore
 
+if TYPE_CHECKING:  # else a second of each worker process, most of which need none
+    import pandas as pd
 
-def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: Any) -> pd.DataFrame:
+
+def stored_table(
+    function: Callable[..., "pd.DataFrame"], *args: Any, **options: Any
+) -> "pd.DataFrame":
     """The table that a function of ``lib`` returns, from the store if it was computed before.
 
     Parameters
@@ -50,6 +54,8 @@ def stored_table(function: Callable[..., pd.DataFrame], *args: Any, **options: A
     >>> table["rule"].tolist()[:2]
     ['one model', 'composed']
     """
+    import pandas as pd
+
     module = getattr(function, "__module__", "")
     if not inspect.isfunction(function) or module.partition(".")[0] != "lib":
         raise ValueError(f"function must be one of lib, got {function!r}")
@@ -83,6 +89,8 @@ class _Table:
         return ""
 
     def execute(self, checkpoint: Checkpoint) -> Outcome:
+        import pandas as pd
+
         table = self._call()
         if not isinstance(table, pd.DataFrame):
             raise TypeError(f"{self.function} must return a table, got {type(table).__name__}")
@@ -99,6 +107,8 @@ class _Table:
 
 def _digest(value: Any, name: str) -> Any:
     """An argument in a form that JSON holds and that two unlike ones never share."""
+    import pandas as pd
+
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufcUS":
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return {"array": [value.dtype.str, list(value.shape), content]}

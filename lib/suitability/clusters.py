@@ -1,5 +1,6 @@
 """Rows that are not independent: the variances of clusters, and rows that are repeated."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,15 +127,20 @@ def repeated_rows(tables: dict[str, Array], clusters: dict[str, Any]) -> tuple[s
 
     Rows of few possible values are equal by chance; those are found in other tables too.
     """
-    rows = {
-        name: np.unique(pd.util.hash_pandas_object(pd.DataFrame(x + 0.0), index=False).to_numpy())
-        for name, x in tables.items()
-    }
+
+    @functools.cache
+    def rows(name: str) -> Array:
+        table = pd.DataFrame(tables[name] + 0.0)
+        return np.unique(pd.util.hash_pandas_object(table, index=False).to_numpy())
+
     notes = []
-    for name, own in rows.items():
-        n, others = len(tables[name]), [rows[other] for other in rows if other != name]
-        elsewhere = np.isin(own, np.concatenate(others)).mean()
-        if clusters.get(name) is None and 2 * len(own) <= n and elsewhere < 0.5:
+    for name, table in tables.items():
+        n = len(table)
+        # One column of many values is enough for many rows to be different.
+        if clusters.get(name) is not None or 2 * len(np.unique(table[:, 0])) > n:
+            continue
+        own, others = rows(name), [rows(other) for other in tables if other != name]
+        if 2 * len(own) <= n and np.isin(own, np.concatenate(others)).mean() < 0.5:
             notes.append(
                 f"{name} has {n} rows, of which only {len(own)} are different: rows that belong "
                 "together are not independent, and the level rests on that; give their clusters"

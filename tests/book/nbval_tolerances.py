@@ -1,6 +1,6 @@
 """A plugin for nbval: tables as CSV, and numbers compared by the tolerances of this folder.
 
-Kernels are forks of one process. If chapters are executed anew (`ANEW` in the environment), it has
+If chapters are executed anew (`ANEW` in the environment), kernels are forks of one process that has
 imported what they import, which takes longer than many a chapter; and they draw no figures: nothing
 of these is compared, and the build has drawn them.
 
@@ -35,7 +35,7 @@ def readable(outputs) -> list[dict]:
 
 
 def compare(self, test, ref, skip_compare=None) -> bool:
-    allowed = tolerances(self.parent.nb.metadata.get("chapter", ""))
+    allowed = tolerances(self.cell.metadata.get("chapter", ""))
     # nbval makes streams of other keys of its own, later.
     wanted = {name: text for out in readable(ref) for name, text in out["data"].items()}
     found = {name: text for out in readable(test) for name, text in out["data"].items()}
@@ -62,26 +62,15 @@ class _output(dict):
         super().__init__(data=data)
 
 
-def _quietly(*given) -> None:
-    for descriptor in (0, 1, 2):
-        os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
-    be_a_kernel(*given)
-
-
 def _without_figures(*given) -> None:
     from matplotlib import pyplot
 
     import lib.plot
 
     lib.plot.svg_pair = lambda figure, *_: pyplot.close(figure) or (b"<svg></svg>", b"")
-    _quietly(*given)
-
-
-class Bare(Fork):
-    """Shows again what was computed elsewhere; the import of this module is what takes long."""
-
-    preloaded = ("ipykernel.ipkernel", "ipykernel.kernelapp", __name__)
-    be = staticmethod(_quietly)
+    for descriptor in (0, 1, 2):
+        os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+    be_a_kernel(*given)
 
 
 class Drawless(Fork):
@@ -95,6 +84,7 @@ class Drawless(Fork):
     be = staticmethod(_without_figures)
 
 
-local_provisioner.launch_kernel = Drawless if os.environ.get("ANEW") else Bare
+if os.environ.get("ANEW"):
+    local_provisioner.launch_kernel = Drawless
 IPyNbCell.compare_outputs = compare
 nbval.kernel.KernelManager = type("KernelManager", (OwnSockets, KernelManager), {})

@@ -94,7 +94,6 @@ def reference_notebook(
         cell.metadata.setdefault("tags", [])  # papermill expects these, and its own entry
     notebook.metadata["papermill"] = {}
     notebook = parameterize_notebook(notebook, parameters)
-    notebook.metadata["chapter"] = chapter
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell, done in zip(cells, executed, strict=True):
         names = list(shown_tables(done))
@@ -112,6 +111,8 @@ def reference_notebook(
     expect(wrong[0], {"numbers": changed(numbers, allowed)})
     expect(wrong[1], {name: changed(tables[name], allowed, name)})
     notebook.cells += wrong
+    for cell in notebook.cells:
+        cell.metadata["chapter"] = chapter
     return notebook
 
 

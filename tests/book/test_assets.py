@@ -56,6 +56,31 @@ def test_twice_the_same_files(tmp_path, monkeypatch):
     assert all(same.values()), same
 
 
+def test_it_is_cut_down_once_for_all_builders_unless_it_was_damaged(tmp_path, monkeypatch):
+    cut = []
+
+    def write(package, folder):
+        cut.append(folder.name)
+        folder.mkdir(exist_ok=True)
+        for name in (*assets.STYLES, "LICENSE.txt"):
+            (folder / name).write_text(name)
+
+    monkeypatch.setattr(assets, "write_typeface", write)
+    monkeypatch.setattr(assets, "_copy_mathjax", lambda *_: None)
+    fonts = "_static/fonts/text.woff"
+    for builder, damaged, times in (
+        ("html", "html/nothing", 1),
+        ("dirhtml", "dirhtml/nothing", 1),
+        ("html", f"html/{fonts}", 1),
+        ("html", f"{assets.KEPT}/text.woff", 2),
+    ):
+        (tmp_path / damaged).parent.mkdir(exist_ok=True)
+        (tmp_path / damaged).write_text("damaged")
+        assets.copy_assets(tmp_path / builder / "_static")
+        assert (tmp_path / builder / fonts).read_text() == "text.woff"
+        assert cut == [assets.KEPT] * times
+
+
 def test_a_package_that_is_not_there_is_named():
     with pytest.raises(ExtensionError, match="no-such-font is not installed: pip install -r"):
         assets._package("no-such-font")

@@ -1,5 +1,6 @@
 """Builders beside html, one after the other in one checkout; builds from and to other places."""
 
+import functools
 import os
 import re
 import subprocess
@@ -99,36 +100,23 @@ def test_a_pdf_is_printed_of_a_single_page_by_a_browser(book, tmp_path):
 
 #: Of the single page, whose theme has a search and no page for it.
 SEARCH = [("index.html", "search.html"), ("index.html", "searchindex.js")]
-#: Without the rights that root has over all files.
-AS_OTHERS = (
-    ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
-    if hasattr(os, "getuid") and os.getuid() == 0
-    else ()
-)
 
 
 @pytest.fixture(scope="module")
 def kept_from_writing(tmp_path_factory):
     """A book of one chapter that may only be read, by somebody without a home and a language.
 
-    And how to run a command there.
+    And how to run a command there, whose process may be a fork.
     """
     home = tmp_path_factory.mktemp("home")
     book = make_book(tmp_path_factory.mktemp("kept") / "book", "one")
     paths = [home, book.root, *book.root.rglob("*")]
     for path in paths:
         path.chmod(path.stat().st_mode & ~0o222)
-
-    def run(*command: str, status: int = 0, **extra: str) -> str:
-        bare = book.environment(HOME=str(home), LANG="C", LC_ALL="C", **extra)
-        bare.pop("NUMBA_CACHE_DIR", None)  # which workers of pytest have
-        given = {"cwd": book.root, "env": bare, "text": True, "capture_output": True}
-        program = Path(sys.executable).with_name(command[0])
-        done = subprocess.run([*AS_OTHERS, str(program), *command[1:]], **given)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    yield book, run
+    bare = {"HOME": str(home), "LANG": "C", "LC_ALL": "C"}
+    with mock.patch.dict(os.environ):
+        os.environ.pop("NUMBA_CACHE_DIR", None)  # which workers of pytest have
+        yield book, functools.partial(book.run_as_others, **bare)
     for path in paths:
         path.chmod(path.stat().st_mode | 0o200)
 
@@ -163,11 +151,11 @@ def test_where_nothing_can_be_written_a_line_says_what_would_do(
 ):
     """Without --path-output, of a record, of a notebook; before anything is executed."""
     book, run = kept_from_writing
-    said = run("python", "-m", "lib.book", "build", status=1)
+    said = run("jupyter-book", "build", "book", fails=True)
     reason = f"{book.root}/book/_build cannot be written: `jupyter-book build {book.root}/book"
     assert f"{reason} --path-output FOLDER` puts" in said
     assert "Traceback" not in said
-    said = run("papermill", "book/one.py", "out.ipynb", status=1)
+    said = run("papermill", "book/one.py", "out.ipynb", fails=True)
     assert "error: BuildError: output = 'out.ipynb' cannot be written (Permission denied): " in said
     assert "Traceback" not in said
     said = run("papermill", "book/one.py", "-")
@@ -179,6 +167,12 @@ def test_where_nothing_can_be_written_a_line_says_what_would_do(
     assert said.endswith("cannot be written, where records are kept: use a copy of the book\n")
 
 
+#: Without the rights that root has over all files.
+AS_OTHERS = (
+    ("setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override")
+    if hasattr(os, "getuid") and os.getuid() == 0
+    else ()
+)
 #: What would not be compiled, what would warn, and whether the folders that were lent are gone.
 LENT = """
 import os, lib.selective, matplotlib
@@ -188,7 +182,8 @@ print(os.environ["NUMBA_CACHE_DIR"])
 
 
 def test_somebody_without_a_home_is_lent_folders_for_what_is_compiled(kept_from_writing):
-    _, run = kept_from_writing
-    said = run("python", "-c", LENT)
+    (book, run), command = kept_from_writing, [*AS_OTHERS, sys.executable, "-c", LENT]
+    given = {"cwd": book.root, "env": book.environment(**run.keywords), "stderr": subprocess.STDOUT}
+    said = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **given).stdout
     assert re.fullmatch(r"True\n.*\n", said), said  # and no warning
     assert not Path(said.splitlines()[1]).exists()

@@ -4,10 +4,11 @@
 architectures at their size, the device with its engines, noise and claims (for which the CPU stands
 in), batches in as many pieces as a small memory asks for. The first execution stops at its first
 checkpoint, as if it were killed there; the second one goes on from it until the job is done. There
-a file ends whose chapter another one executes to its end (`whole`). For a file of each kind of job
-(`compared`, and those) the job also gives what it gives when nothing stops it. Files that are equal
-once they are cut are executed once. A file that asks for more than the profile quick of some
-`sizes`, and for nothing else, would be cut to less than every build executes: it is left out.
+a file ends whose chapter another one executes to its end (`whole`), or at its first network if
+another one executes the same job (`alike`). For a file of each kind of job (`compared`, and those)
+the job also gives what it gives when nothing stops it. Files that are equal once they are cut are
+executed once. A file that asks for more than the profile quick of some `sizes`, and for nothing
+else, would be cut to less than every build executes: it is left out.
 """
 
 import contextlib
@@ -41,13 +42,19 @@ from lib.book.chapters import (
     read_chapter,
 )
 from lib.book.parameters import Parameter, validate_parameters
+from lib.counterfactual import SuperLearnerClassifier, SuperLearnerRegressor, learners
+from lib.counterfactual.forest import ForestClassifier, ForestRegressor
 from lib.data import DataUnavailable, available
 from lib.data.text import TEXT_FILES
 from lib.report import studies
 from lib.report.studies import drawn_abstention
 from lib.runs import Checkpoint, RunStore, executors
 from lib.studies.audit import tables
+from lib.studies.canaries import simulation
+from lib.studies.suitability.comparisons import compare_estimators
+from lib.suitability.estimators import make_estimator
 from lib.training import DataSpec
+from lib.training.single import Trainer
 
 ROOT = Path(__file__).parents[2]
 PARAMS, CHAPTERS = ROOT / "params", chapter_files(ROOT / "book")
@@ -150,6 +157,12 @@ def noise(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder for what several files can use: features, and runs that nothing stops."""
+    return tmp_path_factory.mktemp("kept")
+
+
 def cut_down(profile: str, name: str) -> dict[str, Any]:
     """The parameters of a file with what is cut; devices, models and the like stay as they are."""
     before = whole(profile, name, {})
@@ -179,11 +192,11 @@ def undrawn(figure, *_) -> tuple[bytes, bytes]:
 
 
 @pytest.fixture
-def rehearsal(noise, tmp_path, monkeypatch):
+def rehearsal(noise, kept, tmp_path, monkeypatch):
     """An environment in which the CPU stands in for accelerators, and all that trains is here."""
     for variable, value in {
         "COMPANION_DATA": str(noise),
-        "COMPANION_CACHE": str(tmp_path / "cache"),
+        "COMPANION_CACHE": str(kept / "cache"),
         "COMPANION_OFFLINE": "1",
         "COMPANION_PUBLIC_DATA": "1",
         "COMPANION_RUNS": str(tmp_path / "runs"),
@@ -197,12 +210,19 @@ def rehearsal(noise, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(executors, "LocalProcesses", Here)
     monkeypatch.setattr("lib.plot.svg_pair", undrawn)
-    for model, setting, few in (
-        (GradientBoostingClassifier, "n_estimators", 3),
-        (RandomForestClassifier, "n_estimators", 3),
-        (MLPClassifier, "max_iter", 10),
-    ):  # what other estimators cost, at any number of rows
-        monkeypatch.setitem(model.__init__.__kwdefaults__, setting, few)
+    for function, setting, few in (
+        (GradientBoostingClassifier.__init__, "n_estimators", 2),
+        (RandomForestClassifier.__init__, "n_estimators", 2),
+        (MLPClassifier.__init__, "max_iter", 3),
+        (make_estimator, "splits", 2),
+    ):  # what estimators cost, at any number of rows
+        monkeypatch.setitem(function.__kwdefaults__, setting, few)
+    for model in (ForestClassifier, ForestRegressor, SuperLearnerClassifier, SuperLearnerRegressor):
+        _, *others = model.__init__.__defaults__
+        monkeypatch.setattr(model.__init__, "__defaults__", (5, *others))
+    monkeypatch.setattr(learners, "_FOLDS", 2)
+    names, _ = compare_estimators.__defaults__  # each with all calibrations in every build
+    monkeypatch.setattr(compare_estimators, "__defaults__", (names, ("platt",)))
 
 
 def words(folder, monkeypatch, texts: str) -> None:
@@ -226,6 +246,11 @@ def few_reports(learners, repetitions, seed):
     return pd.concat([one.assign(learner=name) for name in learners], ignore_index=True)
 
 
+@functools.wraps(simulation.randomized_response_study)  # at least 10, whatever the parameters
+def few_audits(epsilons, classes, *_, of=simulation.randomized_response_study, **seed):
+    return of(epsilons, classes, 100, 2, **seed)
+
+
 def few_widths(trials, mu, repetitions, *given, of=tables.swept_widths, **seed):
     return of(trials, mu, 2, *given, **seed)  # of 200 audits, whatever the parameters
 
@@ -233,16 +258,19 @@ def few_widths(trials, mu, repetitions, *given, of=tables.swept_widths, **seed):
 @pytest.mark.slow
 @pytest.mark.usefixtures("rehearsal")
 @pytest.mark.parametrize(("profile", "name"), UNLIKE.values(), ids=UNLIKE)
-def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypatch):
+def test_a_file_is_executed_killed_and_resumed(profile, name, kept, tmp_path, monkeypatch):
     if profile_parameters(PARAMS, profile, name).get("model") == "roberta":
         words(tmp_path, monkeypatch, TEXTS)
     monkeypatch.setattr(studies, "drawn_abstention", few_reports)
     monkeypatch.setattr(tables, "swept_widths", few_widths)
+    monkeypatch.setattr(simulation, "randomized_response_study", few_audits)
+    if chapter_of(name) not in LASTING:  # what its files have in common is computed once
+        monkeypatch.setenv("COMPANION_RUNS", str(kept / chapter_of(name)))
     memory = CUTS["memory"].get(name, CUTS["memory"]["all"])
     monkeypatch.setenv("COMPANION_MEMORY", str(memory))
     parameters, found, done = cut_down(profile, name), [], []
     file = f"{profile}/{name}"
-    save, load, run = Checkpoint.save, Checkpoint.load, RunStore.run
+    save, load, run, result = Checkpoint.save, Checkpoint.load, RunStore.run, Trainer.result
 
     def saved_and_killed(self, arrays, state):
         save(self, arrays, state)
@@ -267,6 +295,13 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypa
                 raise Enough
         return outcome
 
+    def ended(self):
+        outcome = result(self)
+        if any(found) and file in CUTS["alike"]:
+            done.append(self)
+            raise Enough
+        return outcome
+
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoint, "save", saved_and_killed)
         try:
@@ -279,6 +314,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypa
     monkeypatch.delenv("COMPANION_SAVE_EVERY")
     monkeypatch.setattr(Checkpoint, "load", watched)
     monkeypatch.setattr(RunStore, "run", resumed)
+    monkeypatch.setattr(Trainer, "result", ended)
     with contextlib.suppress(Enough):
         execute(name, parameters)
     assert done, "nothing was resumed"
@@ -286,7 +322,7 @@ def test_a_file_is_executed_killed_and_resumed(profile, name, tmp_path, monkeypa
 
 def test_each_chapter_is_executed_to_its_end():
     files = set(map("/".join, UNLIKE.values()))
-    assert {*CUTS["whole"], *CUTS["compared"]} <= files
+    assert {*CUTS["whole"], *CUTS["compared"], *CUTS["alike"]} <= files
     chapters = [{chapter_of(Path(each).name) for each in of} for of in (CUTS["whole"], files)]
     assert chapters[0] == chapters[1]
     assert chapters[0] | {*CUTS["sizes"]} == {*CHAPTERS}

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner
-from throwaway import Book, edited, executed, make_book, without
+from sphinx.errors import ExtensionError
+from throwaway import Book, edited, executed, make_book, stale, without
 
 pytestmark = pytest.mark.slow
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
@@ -25,22 +27,21 @@ SAID = "nothing has changed since the site was built\n"
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory) -> tuple[Book, Book, subprocess.CompletedProcess]:
-    """The book, a copy of it, and the build that made its site.
+def first(tmp_path_factory) -> tuple[Book, Book, str]:
+    """The book, a copy of it, and what was printed when its site was made.
 
     It is a checkout of git, and a parameter of its first chapter may name a file.
     """
     book = make_book(tmp_path_factory.mktemp("built") / "book", "one", "two")
     book.edit("book/one.py", "names: list", 'own: str = "own.csv"  # {own.csv} a file\nnames: list')
     _origin(book.root, None)
-    done = by_command(book)
-    return book, _copied(book, tmp_path_factory.mktemp("template") / "book"), done
+    said = book.make()
+    return book, _copied(book, tmp_path_factory.mktemp("template") / "book"), said
 
 
 @pytest.fixture(scope="module")
 def template(first) -> Book:
     """A book that has been built once, to be looked at only."""
-    assert first[2].returncode == 0, first[2].stderr
     return first[1]
 
 
@@ -50,23 +51,31 @@ def built(first, template) -> Book:
 
     In another folder Sphinx would read and write all pages anew, whether it has a reason or not.
     """
-    shutil.rmtree(first[0].root)
-    return _copied(template, first[0].root)
+    restore(first[0].root, template.root)
+    return first[0]
+
+
+def restore(root: Path, template: Path) -> None:
+    """Make a folder's files those of another: what differs is of another size or time."""
+    wanted, found = (_times(folder) for folder in (template, root))
+    for name in found.keys() - wanted.keys():
+        (root / name).unlink()
+    for name, times in wanted.items():
+        if found.get(name) != times:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(template / name, root / name)
+
+
+def _times(folder: Path) -> dict[str, list[int]]:
+    from lib.book.sources import times_of  # not where a function of this module is forked
+
+    paths = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return {os.path.relpath(path, folder): times_of(path) for path in paths}
 
 
 def _copied(book: Book, root: Path) -> Book:
     subprocess.run(["cp", "-a", str(book.root), str(root)], check=True)
     return Book(root)
-
-
-def by_command(book: Book) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "lib.book", "build"],
-        cwd=book.root,
-        env=book.environment(),
-        capture_output=True,
-        text=True,
-    )
 
 
 # ------------------------------------------------------------- what `make book` prints and leaves
@@ -80,8 +89,7 @@ def test_a_green_build_prints_a_line_per_chapter_and_the_path(first, built):
     again = built.noted()
     assert built.site_state() == before
     assert note(built).exists()
-    assert (first[2].returncode, first[2].stderr) == (0, "")
-    *lines, last = first[2].stdout.splitlines()
+    *lines, last = first[2].splitlines()
     assert last == str(built.html / "index.html")
     for found, how in ((lines, r"executed in \d+ s"), (again.splitlines(), "from the cache")):
         assert sorted(re.sub(how, "HOW", each) for each in found if "(quick): " in each) == [
@@ -204,7 +212,7 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
     colab = "https://colab.research.google.com/github/some/where/blob/notebooks/one.ipynb"
     assert "notebooks/one.ipynb" in built.page("one")
     assert "mybinder.org" not in built.page("one")
-    said = record(built)
+    said = built.inside(_record)
     assert "executing chapter one (standard)" in said[0]
     assert "executing" not in said[1]
     found = json.loads((built.root / "book/records/standard/one.json").read_text())
@@ -214,7 +222,7 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
     assert set(found["data"]) == {"throwaway/numbers"}
     for fact in ("hardware", "packages", "python", "finished", "seconds"):
         assert found[fact]
-    assert built.stale() == []  # no chapter knows of it
+    assert said[2] == []  # no chapter knows of it
     _origin(built.root, "git@github.com:some/where")
     for asked, number, ours, run in (
         ("", 40, "40</td>", "the recorded run (standard): profile standard"),
@@ -232,16 +240,18 @@ def test_a_recorded_run_is_shown_unless_the_build_is_asked_for(built):
         assert ("recorded run (standard)" in built.page("reproduces")) == (not asked)
         assert binder in built.page("one")
         assert colab in built.page("one")
-    wrong = built.execute(fails=True, COMPANION_SHOW="mine").output
-    assert "COMPANION_SHOW = 'mine' must be build or empty" in wrong
 
 
-def record(book: Book) -> list[str]:
-    """What two recordings of the same say."""
-    return book.inside(_record)
+def test_what_is_shown_must_be_known(monkeypatch):
+    from lib.book import sphinx_ext
+
+    monkeypatch.setenv("COMPANION_SHOW", "mine")
+    with pytest.raises(ValueError, match="COMPANION_SHOW = 'mine' must be build or empty"):
+        sphinx_ext._shows_build()
 
 
-def _record() -> list[str]:
+def _record() -> list:
+    """What two recordings of the same say, and which chapters a build would execute then."""
     from lib.book.__main__ import main
 
     said = []
@@ -249,7 +259,7 @@ def _record() -> list[str]:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             assert main(["record", "one", "--profile", "standard"]) == 0
         said.append(printed.getvalue())
-    return said
+    return [*said, stale()]
 
 
 def test_a_style_sheet_has_pages_written_as_they_link_to_its_hash(built):
@@ -260,19 +270,6 @@ def test_a_style_sheet_has_pages_written_as_they_link_to_its_hash(built):
     after = re.findall(r"companion\.css\?v=\w+", built.page("one"))
     assert len(before) == len(after) == 1
     assert before != after
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{value}`one.duoble`", "no value 'one.duoble'"),
-        ("```{picture} one.nothing\n```", "no figure 'one.nothing'"),
-    ],
-)
-def test_what_no_chapter_has_fails_on_another_page(built, text, said):
-    with (built.root / "book/index.md").open("a") as page:
-        page.write(f"\n{text}\n")
-    assert said in built.build(fails=True)
 
 
 def test_two_builds_at_once_after_a_parameter_edit(built):
@@ -384,25 +381,17 @@ NO_INPUTS = {
 
 
 def _counts() -> dict[str, list]:
-    """Of what may change: whether the site is current meanwhile and after, which chapters are not.
+    """Of what may change: whether the site is current meanwhile, which chapters are not.
 
     At last what is noted of the commit, before and after one.
     """
-    from lib.book import chapters, execute, unchanged
+    from lib.book import unchanged
 
     book, found = Path("book").absolute(), {}
 
-    def stale() -> list[str]:
-        paths, profile = chapters.chapter_files(book).items(), os.environ["COMPANION_PROFILE"]
-        try:
-            return [name for name, path in paths if not execute._is_stored(path, profile)]
-        except execute.USER_ERRORS as error:
-            return [type(error).__name__]
-
     for name, (change, _) in (INPUTS | {n: (c, []) for n, c in NO_INPUTS.items()}).items():
         with change():
-            during = unchanged.is_unchanged(book, os.environ), stale()
-        found[name] = [*during, unchanged.is_unchanged(book, os.environ)]
+            found[name] = [unchanged.is_unchanged(book, os.environ), stale()]
     with in_git("commit", "-q", "--allow-empty", "-m", "one"):
         found["commits"] = [unchanged._source(book, os.environ)]
         subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "two"], check=True)
@@ -411,11 +400,14 @@ def _counts() -> dict[str, list]:
 
 
 def test_what_a_site_and_what_a_chapter_are_made_from(built):
-    """By its content: once it is as it was, so is the site. Notebooks for Colab name the commit."""
+    """By its content: as all is as it was after each, so is the site, of which the last ones ask.
+
+    Notebooks for Colab name the commit.
+    """
     found = built.inside(_counts)
     assert len(set(found.pop("commits"))) == 2
-    expected = {name: [False, chapters, True] for name, (_, chapters) in INPUTS.items()}
-    assert found == expected | {name: [True, [], True] for name in NO_INPUTS}
+    expected = {name: [False, chapters] for name, (_, chapters) in INPUTS.items()}
+    assert found == expected | {name: [True, []] for name in NO_INPUTS}
 
 
 # ------------------------------------------------------------- executions: see `_executions`
@@ -494,23 +486,18 @@ EXECUTIONS: dict[str, Callable[[], AbstractContextManager]] = {
 
 
 def _executions() -> dict[str, dict]:
-    """What executions of the chapters say and give, in one process whose kernels are forks.
+    """What executions of the chapters say and give, in one process.
 
     Where data went, which chapters the cache lacks is said, and none is executed.
     """
-    from lib.book import chapters, execute, kernels
+    from lib.book import execute
 
-    given = "ipykernel.kernelapp", "matplotlib.pyplot", "pandas", "scipy.special"
-    kernels.Fork.preloaded = (*given, "lib.book.session", "lib.data")
-    kernels.ChapterKernelManager = kernels.ForkedKernelManager
     book, found = Path("book").absolute(), {}
     for name, change in EXECUTIONS.items():
         with change(), contextlib.redirect_stdout(io.StringIO()) as said:
             profile, error, done = os.environ["COMPANION_PROFILE"], "", {}
-            paths = chapters.chapter_files(book).items()
             if name == "other processes asked, and data are gone":
-                stale = [n for n, path in paths if not execute._is_stored(path, profile)]
-                found[name] = {"stale": stale}
+                found[name] = {"stale": stale()}
                 continue
             with contextlib.redirect_stderr(said):
                 try:
@@ -531,8 +518,8 @@ def _executions() -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def executions(first, template) -> dict[str, dict]:
-    shutil.rmtree(first[0].root)
-    return _copied(template, first[0].root).inside(_executions)
+    restore(first[0].root, template.root)
+    return first[0].inside(_executions)
 
 
 def test_presence_of_data_counts_for_the_chapter_that_asks(executions):
@@ -597,6 +584,26 @@ def test_a_run_of_hours_is_not_lost_for_a_warning(executions):
 
 
 # ------------------------------------------------------------- by calls
+
+
+def test_what_no_chapter_has_fails_on_any_page():
+    from lib.book import sphinx_ext
+
+    page = SimpleNamespace(values={"double": 4.0}, picture={}.__getitem__, done=None)
+    page.done = SimpleNamespace(figures=["curve"])
+    env = SimpleNamespace(app=SimpleNamespace(companion_pages={"one": page}))
+    for part, name, said in (
+        (sphinx_ext._role(sphinx_ext._quoted), "duoble", "no value 'one.duoble'; known are double"),
+        (
+            sphinx_ext._directive(sphinx_ext._picture, 1),
+            "no",
+            "no figure 'one.no'; known are one.c",
+        ),
+    ):
+        kind = part if isinstance(part, type) else type(part)
+        where = {"text": f"one.{name}", "arguments": [f"one.{name}"], "env": env}
+        with pytest.raises(ExtensionError, match=f"^index.md:3: {re.escape(said)}"):
+            kind.run(SimpleNamespace(**where, get_location=lambda: "index.md:3"))
 
 
 @pytest.mark.parametrize(

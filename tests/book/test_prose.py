@@ -71,14 +71,15 @@ NAMES = re.compile(
 
 def words_said(code: str) -> str:
     """Docstrings, comments, and strings of more than one word: messages, captions, labels."""
-    tree, said = ast.parse(code), re.findall(r"(?:^|\s)#:? (.*)", code)
-    for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        if documented and (text := ast.get_docstring(node)):
-            said.append(text)
-            del node.body[0]
+    said, texts, documented = re.findall(r"(?:^|\s)#:? (.*)", code), [], set()
+    for node in ast.walk(ast.parse(code)):  # what holds a docstring comes before it
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            if text := ast.get_docstring(node):
+                said.append(text)
+                documented.add(node.body[0].value)
+        elif isinstance(node, ast.Constant) and node not in documented:
+            texts.append(node.value)
     said = [NAMES.sub("", each) for each in said]
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return "\n".join([*said, *(text for text in texts if isinstance(text, str) and " " in text)])
 
 

@@ -1,11 +1,10 @@
-"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``.
+"""A throw-away book of up to two chapters, built end to end with a copy of ``lib``."""
 
-``python throwaway.py WHAT FILE`` is a part of a build, in the book's folder: see `Book.execute`.
-"""
-
+import ctypes
 import functools
 import gc
 import hashlib
+import importlib
 import json
 import multiprocessing
 import os
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,12 +28,12 @@ ROOT = Path(__file__).parents[2]
 
 # What every build imports, but nothing that imports lib, of which a throw-away book has a copy.
 IMPORTED = [
-    *("fontTools.subset", "jupyter_book.cli.main", "jupytext", "matplotlib.pyplot"),
-    *("myst_nb.sphinx_ext", "nbclient", "numpy", "pandas", "PIL.Image", "pooch", "requests"),
-    *("scipy.optimize", "scipy.special", "scipy.stats", "seaborn", "tenacity"),
-    *("sphinx.application", "sphinx.builders.html", "threadpoolctl", "tqdm"),
-    *("sphinx_book_theme", "sphinx_copybutton", "sphinx_design", "sphinx_external_toc"),
-    *("sphinx_jupyterbook_latex", "sphinx_togglebutton", "sphinxcontrib.bibtex", "yaml"),
+    *("fontTools.subset", "ipykernel.kernelapp", "jupyter_book.cli.main", "jupytext"),
+    *("matplotlib.pyplot", "myst_nb.sphinx_ext", "nbclient", "numpy", "pandas", "PIL.Image"),
+    *("pooch", "requests", "scipy.optimize", "scipy.special", "scipy.stats", "seaborn"),
+    *("sphinx.application", "sphinx.builders.html", "sphinx_book_theme", "sphinx_copybutton"),
+    *("sphinx_design", "sphinx_external_toc", "sphinx_jupyterbook_latex", "sphinx_togglebutton"),
+    *("sphinxcontrib.bibtex", "tenacity", "threadpoolctl", "tqdm", "yaml"),
 ]
 
 ONE = """# ---
@@ -164,6 +164,14 @@ class Book:
             return self.run(*arguments, fails=fails, **extra)
         return self._fork(_build, self.command(*arguments), fails, **extra)
 
+    def make(self) -> str:
+        """What ``python -m lib.book build`` prints, to standard error too; its build is a fork."""
+        if "COVERAGE_PROCESS_CONFIG" in os.environ:
+            command, both = [sys.executable, "-m", "lib.book", "build"], subprocess.STDOUT
+            given = {"cwd": self.root, "env": self.environment(), "text": True}
+            return subprocess.run(command, check=True, stdout=-1, stderr=both, **given).stdout
+        return self._fork(_make, [], False)
+
     def noted(self, **extra: str) -> str:
         """Build as ``python -m lib.book build`` does, which has a build leave a note."""
         return self._fork(_noted, self.command("-W", "book"), False, **extra)
@@ -173,6 +181,10 @@ class Book:
         spelled = f"{self.root.name}/../{self.root.name}/book"
         return self._fork(_elsewhere, self.command(spelled), False)
 
+    def run_as_others(self, *command: str, fails: bool = False, **extra: str) -> str:
+        """A command, of `COMMANDS`, of somebody who may write only where the modes of files say."""
+        return self._fork(_as_others, [*command], fails, **extra)
+
     def inside(self, what: Callable[[], Any], **extra: str) -> Any:
         """What a function of a test's module, which imports lib itself, gives in a fork."""
         with tempfile.TemporaryDirectory() as folder:
@@ -180,33 +192,9 @@ class Book:
             self._fork(functools.partial(_give, what), [str(file)], False, **extra)
             return json.loads(file.read_text())
 
-    def execute(self, fails: bool = False, **extra: str) -> "Stage":
-        """Execute the chapters as a build does before Sphinx reads a page, and stop there."""
-        output, found = self._stage("execute", fails, **extra)
-        return Stage(output, **(found or {}))
-
-    def stale(self, **extra: str) -> list[str]:
+    def stale(self) -> list[str]:
         """The chapters that a build would execute; none is executed."""
-        return self._stage("stale", **extra)[1]
-
-    def _stage(self, what: str, fails: bool = False, **extra: str) -> tuple[str, Any]:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "given.json")
-            command = [sys.executable, __file__, what, str(file)]
-            if "COVERAGE_PROCESS_CONFIG" in os.environ:
-                done = subprocess.run(
-                    command,
-                    cwd=self.root,
-                    env=self.environment(**extra),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-                output = done.stdout
-                assert (done.returncode != 0) == fails, output
-            else:
-                output = self._fork(_part, command[2:], fails, **extra)
-            return output, json.loads(file.read_text()) if file.exists() else None
+        return self.inside(stale)
 
     def kill_when(self, file: Path) -> None:
         """Kill a build as soon as a file is there."""
@@ -219,8 +207,10 @@ class Book:
             process.join(60)
 
     def _begin(self, what: Callable, command: list[str], said: str, **extra: str) -> BaseProcess:
-        arguments = (what, command, self.root, self.environment(**extra), said, _read_before())
-        process = _forks().Process(target=_become, args=arguments)
+        context = _forks()
+        server = forkserver._forkserver._forkserver_address
+        arguments = (what, command, self.root, self.environment(**extra), said, server)
+        process = context.Process(target=_become, args=arguments)
         process.start()
         return process
 
@@ -252,56 +242,21 @@ class Book:
         }
 
 
-@dataclass
-class Stage:
-    """What the execution of the chapters said and gave.
-
-    ``now`` are the chapters that were executed rather than found, ``values`` those of each chapter,
-    ``verdicts`` the verdict on each claim.
-    """
-
-    output: str
-    now: tuple[str, ...] = ()
-    values: dict[str, dict[str, Any]] | None = None
-    verdicts: dict[str, str] | None = None
-
-    def __post_init__(self):
-        self.now = tuple(self.now)
-
-
 @functools.cache
 def _forks() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
     return context
 
 
-@functools.cache
-def _read_before() -> dict[bytes, tuple[list, bytes]]:
-    """What a build finds in files of lib, by their hashes: half of its processor time."""
-    from lib.runs import imports
+def _fork_kernels(server: str) -> None:
+    """Have kernels, too, be forks of the process that has imported what they import but lib."""
+    forkserver._forkserver._forkserver_address = server
+    forkserver._forkserver.ensure_running = forkserver.ensure_running = lambda: None
+    from lib.book import kernels
 
-    files = map(imports.source_file, imports.needed("lib.book.sphinx_ext").modules)
-    read = {code: imports._read(code) for code in (file.read_bytes() for file in files)}
-    return {_hash(code): ([*map(tuple, found)], of) for code, (found, of) in read.items()}
-
-
-def _hash(code: bytes) -> bytes:
-    return hashlib.sha256(code).digest()
-
-
-def _know(before: dict[bytes, tuple[list, bytes]]) -> None:
-    """Read no file of lib that is as it was."""
-    from lib.runs import imports
-
-    read = imports._read
-
-    def known(code: bytes) -> tuple[tuple, bytes]:
-        if (found := before.get(_hash(code))) is None:
-            return read(code)
-        return tuple(imports.Import(*each) for each in found[0]), found[1]
-
-    imports._read = known
+    kernels.ChapterKernelManager = kernels.ForkedKernelManager
 
 
 def _become(
@@ -310,7 +265,7 @@ def _become(
     root: Path,
     environment: dict[str, str],
     said: str,
-    before: dict[bytes, tuple[list, bytes]],
+    server: str,
 ) -> None:
     """Be a process that is started with this command, folder and environment."""
     assert "lib" not in sys.modules
@@ -323,7 +278,7 @@ def _become(
     os.environ.update(environment)
     os.chdir(root)
     sys.path.insert(0, str(root))
-    _know(before)
+    _fork_kernels(server)
     what(command)
 
 
@@ -332,6 +287,43 @@ def _build(command: list[str]) -> None:
     from jupyter_book.cli.main import main
 
     sys.exit(main())
+
+
+class _Forked:
+    """A build that is a fork, to ``lib.book``, which starts it as another program."""
+
+    def __init__(self, command: list, *, env: dict[str, str], **_):
+        end, own = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            os.close(end)
+            os.dup2(own, 1)
+            os.environ.clear()
+            os.environ.update(env)
+            code = 1
+            try:
+                _build([*map(str, command)])
+            except SystemExit as ended:
+                code = ended.code or 0
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        os.close(own)
+        self.stdout = os.fdopen(end, encoding="utf-8")
+
+    def __enter__(self) -> "_Forked":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stdout.close()
+        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _make(command: list[str]) -> None:
+    from lib.book import __main__
+
+    __main__.subprocess = SimpleNamespace(Popen=_Forked, PIPE=subprocess.PIPE)
+    sys.exit(__main__.main(["build"]))
 
 
 def _give(what: Callable[[], Any], command: list[str]) -> None:
@@ -345,6 +337,28 @@ def _elsewhere(command: list[str]) -> None:
     _build(command)
 
 
+#: Commands, and where their functions are.
+COMMANDS = {"jupyter-book": "jupyter_book.cli.main:main", "papermill": "papermill.cli:papermill"}
+
+
+def _as_others(command: list[str]) -> None:
+    """Without the right that root has over all files, end as a command does."""
+    system, number = ctypes.CDLL(None), ctypes.c_uint32
+    if os.getuid() == 0:
+        header, rights = (number * 2)(0x20080522), (number * 6)()  # the kernel's third version
+        system.capget(header, rights)
+        for kind in (0, 1):  # in force, and permitted, which is what access(2) looks at
+            rights[kind] &= ~(1 << 1)  # dac_override
+        assert system.capset(header, rights) == 0
+    module, _, name = COMMANDS[command[0]].partition(":")
+    sys.argv = command
+    try:
+        sys.exit(getattr(importlib.import_module(module), name)())
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+
+
 def _noted(command: list[str]) -> None:
     from lib.book.unchanged import NOTED, state_of_sources
 
@@ -352,33 +366,16 @@ def _noted(command: list[str]) -> None:
     _build(command)
 
 
-def _part(command: list[str]) -> None:
-    """`Book.execute` or `Book.stale`, by what the extension and the cache themselves call."""
-    from sphinx.errors import ExtensionError
+def stale() -> list[str]:
+    """Chapters that a build here would execute, or what it cannot do."""
+    from lib.book import chapters, execute
 
-    from lib.book import chapters, execute, sphinx_ext
-
-    book, profile = Path("book").absolute(), os.environ["COMPANION_PROFILE"]
-    what, file = command
-    if what == "stale":
-        paths = chapters.chapter_files(book).items()
-        found = [name for name, path in paths if not execute._is_stored(path, profile)]
-    else:
-        app = SimpleNamespace(srcdir=book, outdir=book / "_build" / "html")
-        app.parallel, app.extensions = 1, {}
-        app.builder = SimpleNamespace(name="html", format="html")
-        app.config = SimpleNamespace(companion_profile=profile)
-        try:
-            sphinx_ext._execute(app)
-        except ExtensionError as error:
-            sys.exit(str(error))
-        done = {name: page.done for name, page in app.companion_pages.items()}
-        found = {
-            "now": [name for name, each in done.items() if not each.cached],
-            "values": {name: each.values for name, each in done.items()},
-            "verdicts": {v["id"]: v["verdict"] for d in done.values() for v in d.verdicts},
-        }
-    Path(file).write_text(json.dumps(found))
+    paths = chapters.chapter_files(Path("book").absolute()).items()
+    profile = os.environ["COMPANION_PROFILE"]
+    try:
+        return [name for name, path in paths if not execute._is_stored(path, profile)]
+    except execute.USER_ERRORS as error:
+        return [type(error).__name__]
 
 
 @contextmanager
@@ -408,10 +405,19 @@ def executed(output: str) -> int:
 
 def make_book(root: Path, *names: str) -> Book:
     """Write the throw-away book under ``root`` with chapters of these names."""
+    from lib.book.assets import KEPT  # not in processes that are forked
+    from lib.runs.imports import needed
+
     book = root / "book"
     book.mkdir(parents=True)
-    # With its bytecode, which the copies' sizes and times fit; what numba compiled is by its path.
-    shutil.copytree(ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp"))
+    # With its bytecode, which the copies' sizes and times fit, and what was read of its code; what
+    # numba compiled is by its path.
+    needed("lib.book.sphinx_ext").fingerprint()
+    shutil.copytree(
+        ROOT / "lib", root / "lib", ignore=shutil.ignore_patterns("*.nb?", "*.tmp", ".imports*")
+    )
+    if (letters := ROOT / "book" / "_build" / KEPT).exists():
+        shutil.copytree(letters, book / "_build" / KEPT)
     numbers = Book(root).numbers
     numbers.parent.mkdir(parents=True)
     numbers.write_bytes(NUMBERS)
@@ -442,7 +448,3 @@ def add_data(root: Path, content: bytes) -> None:
     path = root / "lib" / "data" / "registry.yml"
     entry = REGISTRY.format(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
     path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    _part(sys.argv[1:])

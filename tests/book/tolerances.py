@@ -100,7 +100,7 @@ def differences(
     said = [] if len(old) == len(new) else [f"{len(new)} lines, expected {len(old)}"]
     for place, (first, second) in enumerate(zip(old, new, strict=False), 1):
         label = (first.partition("=")[0] if "=" in first else split(first)[0][0]).strip()
-        if not same(first, second, named(allowed, f"{cell}/{label}")):
+        if not alike(first, second, allowed, f"{cell}/{label}"):
             said.append(f"line {place}: {second.strip()!r}, expected {first.strip()!r}")
     return said
 
@@ -119,10 +119,8 @@ def table_differences(
         f"row {place}, {column}: {second!r}, expected {first!r}"
         for place, rows in enumerate(zip(old, new, strict=True), 1)
         for column, first, second in zip(head, *rows, strict=True)
-        if not same(
-            first,
-            second,
-            named(allowed, *(f"{table}{row}/{column}" for row in ("", *of_row(rows[0])))),
+        if not alike(
+            first, second, allowed, *(f"{table}{row}/{column}" for row in ("", *of_row(rows[0])))
         )
     ]
 
@@ -136,6 +134,14 @@ def named(allowed: Mapping[str, Tolerance] | None, *names: str) -> Tolerance | N
     """The tolerance of the first pattern that fits one of the names."""
     fits = fnmatch.fnmatchcase
     return next((t for p, t in (allowed or {}).items() if any(fits(n, p) for n in names)), None)
+
+
+def alike(expected: str, found: str, allowed: Mapping[str, Tolerance] | None, *names: str) -> bool:
+    """Whether two texts are the same, if need be within the tolerance of one of the names."""
+    if expected == found or same(expected, found):
+        return True
+    tolerance = named(allowed, *names)
+    return tolerance is not None and same(expected, found, tolerance)
 
 
 def same(expected: str, found: str, tolerance: Tolerance | None = None) -> bool:

@@ -19,7 +19,7 @@ ARRAYS = {
 @pytest.fixture(autouse=True)
 def computed(monkeypatch):
     """Calls of :func:`kept` that computed."""
-    monkeypatch.setattr(cache, "_checked", set())
+    monkeypatch.setattr(cache, "_checked", {})
     return []
 
 
@@ -88,7 +88,7 @@ def test_damaged_copy_is_made_anew_with_a_warning(computed, monkeypatch, damage)
     (folder,) = folders()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     DAMAGE[damage](folder)
-    monkeypatch.setattr(cache, "_checked", set())  # as a new process
+    monkeypatch.setattr(cache, "_checked", {})  # as a new process
     with pytest.warns(UserWarning, match="made anew") as got:
         kept(computed)
     assert len(got) == 1

@@ -59,4 +59,6 @@ def _forker(module):
 
 light = _forker("fault_light")
 other_light = _forker("fault_light")
+fetcher = _forker("fault_fetch")
+other_fetcher = _forker("fault_fetch")
 heavy = _forker("fault_heavy")  # PyTorch and the subjects, which take long to load

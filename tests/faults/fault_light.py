@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -48,13 +47,3 @@ def run_here(store: str, count: int, pause: float = 0.02, order: int = 1) -> Non
 def run_spread(store: str, count: int, pause: float = 0.02) -> None:
     """All jobs in two worker processes."""
     run_all(jobs(count, pause), store=RunStore(store), max_workers=2)
-
-
-def fetch(name: str, url: str, sha256: str, log: str) -> None:
-    """Fetch a file that the registry knows for this process alone; note what was read."""
-    from lib.data import store
-    from lib.data.registry import Entry
-
-    entry = Entry(name, url, f"owner/{name}", sha256, 256_000, "none", "none", ("one",))
-    store.registry = lambda: {name: entry}
-    Path(log).write_bytes(store.fetch(name).read_bytes())

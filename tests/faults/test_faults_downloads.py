@@ -114,33 +114,33 @@ def fetching(forker: Forker, url: str, cache, target) -> int:
 
 
 @pytest.mark.slow
-def test_a_killed_download_is_never_read(light, server, tmp_path):
+def test_a_killed_download_is_never_read(fetcher, server, tmp_path):
     cache, target = tmp_path / "cache", tmp_path / "read"
     server.how = "held"
     for server.share in (0.1, 0.5, 0.9):
-        pid = fetching(light, server.url, cache, target)
+        pid = fetching(fetcher, server.url, cache, target)
         assert server.held.wait(60), "no download began"
         server.held.clear()
         time.sleep(0.05)  # it may write what it has
-        assert not light.ended()
+        assert not fetcher.ended()
         os.kill(pid, signal.SIGKILL)
-        assert light.end() == -signal.SIGKILL
+        assert fetcher.end() == -signal.SIGKILL
         assert not (cache / "owner" / "a").exists()
     server.go.set()
     server.how = "well"
-    fetching(light, server.url, cache, target)
-    assert light.end() == 0, light.printed()
+    fetching(fetcher, server.url, cache, target)
+    assert fetcher.end() == 0, fetcher.printed()
     assert target.read_bytes() == CONTENT
     assert (cache / "owner" / "a").read_bytes() == CONTENT
 
 
 @pytest.mark.slow
-def test_two_processes_download_the_same(light, other_light, server, tmp_path):
+def test_two_processes_download_the_same(fetcher, other_fetcher, server, tmp_path):
     cache, targets = tmp_path / "cache", [tmp_path / "one", tmp_path / "two"]
     server.how = "slow"
-    fetching(light, server.url, cache, targets[0])
-    fetching(other_light, server.url, cache, targets[1])
-    ends = light.end(), other_light.end()
-    assert ends == (0, 0), light.printed() + other_light.printed()
+    fetching(fetcher, server.url, cache, targets[0])
+    fetching(other_fetcher, server.url, cache, targets[1])
+    ends = fetcher.end(), other_fetcher.end()
+    assert ends == (0, 0), fetcher.printed() + other_fetcher.printed()
     assert [target.read_bytes() for target in targets] == [CONTENT] * 2
     assert [path.name for path in kept(cache)] == ["a"]

@@ -13,7 +13,7 @@ import pytest
 from reading_samples import LABELS, ONE, RIGHT, SECOND, of
 
 from lib.book.chapters import code_cells, declared_parameters, read_chapter
-from lib.report import example_predictions, read_predictions
+from lib.report import read_predictions
 from lib.report.__main__ import as_mapping, main, told_if_slow
 from lib.report.studies import DESIGNS
 from lib.report.types import Settings
@@ -21,7 +21,7 @@ from lib.report.types import Settings
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_chapter_on_a_file_of_few_columns(tmp_path, monkeypatch, capsys):
+def test_the_chapter_on_a_file_of_few_columns(tmp_path, monkeypatch, capsys, example):
     """Its cells from elsewhere, by a relative path; what papermill does with them is tests/book's.
 
     The simulation of 60 reports takes nearly all of its time and reads nothing of the file.
@@ -30,8 +30,7 @@ def test_the_chapter_on_a_file_of_few_columns(tmp_path, monkeypatch, capsys):
     columns = ["points", "coverage", "low", "high", "width"]
     drawn = pd.DataFrame(1.0, rows.set_names(["learner", "propensity"]), columns).reset_index()
     monkeypatch.setattr("lib.runs.stored_table", lambda *_, **__: drawn)
-    arrays = read_predictions(example_predictions(tmp_path / "all.npz", seed=1)).given
-    few = {k: arrays[k] for k in ("test_logits", "test_labels", "member_scores")}
+    few = {k: example.given[k] for k in ("test_logits", "test_labels", "member_scores")}
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "my.npz", **few)
     monkeypatch.chdir(tmp_path)

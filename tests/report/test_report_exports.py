@@ -1,9 +1,9 @@
 """An export is one folder, whole, or nothing: wherever it is killed, whatever was there."""
 
+import json
 import os
-import signal
+import subprocess
 import sys
-import traceback
 
 import pytest
 
@@ -18,18 +18,24 @@ OLD = {
     "gone.svg": "old",
 }
 NEW = {"overview.csv": "files\na.csv\n", "report.txt": "new\n", "a.csv": "new\n"}
-WATCHED = ("open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "shutil.rmtree")
 
 
 def content(folder):
     return {path.name: path.read_text() for path in folder.iterdir()} if folder.is_dir() else None
 
 
-def killed_at(moment, call, *arguments):
-    """Call in another process that is killed at its so manyth act on the disk; whether it was."""
+KILLED = """
+import json, os, shutil, signal, sys
+from pathlib import Path
+from lib.report.exports import export_files
+
+WATCHED = "open os.mkdir os.rename os.chmod os.remove os.rmdir shutil.rmtree".split()
+
+def killed_at(moment, *arguments):
+    # whether a child that calls is killed, at its so manyth act on the disk
     if pid := os.fork():
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert status in (0, -signal.SIGKILL)
+        assert status in (0, -signal.SIGKILL), status
         return status != 0
     count = 0
 
@@ -41,44 +47,58 @@ def killed_at(moment, call, *arguments):
 
     try:
         sys.addaudithook(act)
-        call(*arguments)
+        export_files(*arguments)
         os._exit(0)
     finally:
-        traceback.print_exc()
         os._exit(1)
+
+base, name, before, new = Path(sys.argv[1]), sys.argv[2], *map(json.loads, sys.argv[3:])
+moment, was_killed = 0, True
+while was_killed:
+    moment += 1
+    path = base / str(moment) / name
+    path.parent.mkdir(parents=True)
+    if before:
+        export_files(path, before)
+    was_killed = killed_at(moment, path, new)
+print(moment)
+"""
+
+
+def killed(base, name, before, new) -> int:
+    """How many exports to ``1/<name>``, ``2/<name>``, ...; each is killed an act later.
+
+    The last is not killed. By forks of a small process: of a gigabyte, each takes 50 ms.
+    """
+    given = [str(base), name, json.dumps(before), json.dumps(new)]
+    command = [sys.executable, "-c", KILLED, *given]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 @pytest.mark.parametrize("before", [None, OLD])
 def test_a_killed_export_leaves_the_old_or_the_new_or_nothing(before, tmp_path):
-    moment, seen, was_killed = 0, [], True
-    while was_killed:
-        moment += 1
+    count, seen = killed(tmp_path, "report", before, NEW), []
+    for moment in range(1, count + 1):
         folder = tmp_path / str(moment) / "report"
-        if before is not None:
-            folder.mkdir(parents=True)
-            for name, text in before.items():
-                (folder / name).write_text(text)
-        was_killed = killed_at(moment, export_files, folder, NEW)
         seen.append(content(folder))
         assert seen[-1] in (None, {}, before, NEW), moment
         assert [path.name for path in export_files(folder, NEW)] == list(NEW)
         assert content(folder) == NEW
         assert os.listdir(folder.parent) == ["report"]  # nothing of the killed one is left
-    assert moment > 10
+    assert count > 10
     assert before in seen
     assert NEW in seen
 
 
 def test_a_killed_page_too(tmp_path):
-    path, moment, was_killed = tmp_path / "report.html", 0, True
-    path.write_text("old")
-    while was_killed:
-        moment += 1
-        was_killed = killed_at(moment, export_files, path, {"": "new"})
-        assert path.read_text() in ("old", "new")
+    count, seen = killed(tmp_path, "report.html", {"": "old"}, {"": "new"}), []
+    for moment in range(1, count + 1):
+        path = tmp_path / str(moment) / "report.html"
+        seen.append(path.read_text())
         export_files(path, {"": "old"})
-        assert os.listdir(tmp_path) == ["report.html"]
-    assert moment > 4
+        assert os.listdir(path.parent) == ["report.html"]
+    assert {*seen} == {"old", "new"}
+    assert count > 4
 
 
 def test_one_killed_while_it_took_the_place_gives_back(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
 
 import psutil
@@ -11,11 +12,26 @@ import pytest
 import yaml
 
 from lib.book.execute import execute_chapter
+from lib.book.kernels import Fork
 from lib.runs import RunStore, executor_for
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = "beyond/gap"
 CUT = {"dataset": "digits", "epsilons": [3.0, 1.0], "n_seeds": 2, "steps": 300, "batch_size": 64}
+#: Kernels and workers are forks of a process that has imported these, which takes most of the time.
+IMPORTED = ("distributed", "ipykernel.kernelapp", "matplotlib_inline.backend_inline")
+IMPORTED += ("lib.book.session", "lib.studies.beyond.gap_terms", "lib.studies.interplay.experiments")
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """What forks kernels and, when asked to, Dask's workers."""
+    dask = pytest.importorskip("dask", reason="the optional extra 'cluster' is not installed")
+    forkserver._forkserver._stop()  # another test's, which has imported other modules
+    monkeypatch.setattr(Fork, "preloaded", IMPORTED)
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        yield
+    forkserver._forkserver._stop()
 
 
 def execute(root: Path, cluster: str, monkeypatch) -> dict:
@@ -65,9 +81,8 @@ def kill_one(workers: list[int], store: RunStore, over: threading.Event) -> tupl
 
 
 @pytest.mark.slow
-def test_a_chapter_on_a_cluster_that_loses_a_worker(tmp_path, monkeypatch):
+def test_a_chapter_on_a_cluster_that_loses_a_worker(tmp_path, monkeypatch, forks):
     """It gives what it gives without a cluster, and what the killed worker was at is done again."""
-    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
     alone = execute(tmp_path / "alone", "", monkeypatch)
     store = RunStore(tmp_path / "together" / "runs", public=True)
     with executor_for("local-cluster:2") as client, ThreadPoolExecutor(1) as killer:

@@ -17,10 +17,10 @@ ANY, SLURM, KUBERNETES = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | 
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a scheduler with two workers."""
+    """Of a scheduler with one worker."""
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    with executor_for("local-cluster:2") as client:
-        client.wait_for_workers(2, timeout=60)
+    with executor_for("local-cluster:1") as client:
+        client.wait_for_workers(1, timeout=60)
         yield client.scheduler.address
 
 

@@ -254,23 +254,6 @@ def test_an_unknown_cluster_is_refused_before_any_work(tmp_path, store, monkeypa
 
 
 @pytest.mark.slow
-def test_the_variable_sends_jobs_to_a_cluster(tmp_path, store, monkeypatch):
-    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    monkeypatch.setenv("COMPANION_CLUSTER", "local-cluster:1")
-    (run,) = run_all([Asks(str(tmp_path), seed=4)], store=store)
-    assert run.metrics["pid"] == run.metrics["asked pid"] != os.getpid()
-    assert [executions(tmp_path, seed) for seed in (4, 5)] == [1, 1]
-    monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")  # would not answer
-    assert run_all([Asks(str(tmp_path), seed=4)], store=store)[0].key == run.key
-    # An executor that is handed in takes precedence.
-    run_all([walk(tmp_path, seed=6)], ThreadPoolExecutor(1), store=store)
-    assert executions(tmp_path, 6) == 1
-    for name in ("", "local"):  # no cluster
-        monkeypatch.setenv("COMPANION_CLUSTER", name)
-        assert run_all([walk(tmp_path, seed=7)], store=store)[0].metrics["pid"] == os.getpid()
-
-
-@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer(tmp_path, store, monkeypatch):
     dask = pytest.importorskip("dask", reason="the optional extra 'cluster' is not installed")
     monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")
@@ -280,47 +263,6 @@ def test_a_scheduler_that_does_not_answer(tmp_path, store, monkeypatch):
     ):
         run_all([walk(tmp_path)], store=store)
     assert executions(tmp_path) == 0
-
-
-def listening():
-    """Addresses and ports on which this process and its children wait for connections."""
-    own = psutil.Process()
-    return {
-        (found.laddr.ip, found.laddr.port)
-        for process in (own, *own.children(recursive=True))
-        for found in process.net_connections("inet")
-        if found.status == psutil.CONN_LISTEN
-    }
-
-
-@pytest.mark.slow
-def test_a_local_cluster_listens_on_one_address_and_shows_no_page():
-    pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    before = listening()
-    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
-    with executor_for("local-cluster:1@127.0.0.2") as client:
-        assert client.submit(sum, [1, 2]).result() == 3
-        named = listening() - before
-        with executor_for("local-cluster:1") as other:  # no port is wanted twice
-            assert other.submit(sum, [1, 3]).result() == 4
-            opened = listening() - before - named
-            assert_no_page(opened, "127.0.0.1")
-        assert_no_page(named, "127.0.0.2")
-    assert threads == {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
-
-
-def assert_no_page(opened, address):
-    assert len(opened) >= 3  # scheduler, worker, nanny
-    assert {ip for ip, _ in opened} == {address}
-    for ip, port in opened:
-        connection = http.client.HTTPConnection(ip, port, timeout=5)
-        with (
-            contextlib.closing(connection),
-            contextlib.suppress(OSError, http.client.HTTPException),  # no web server
-        ):
-            connection.request("GET", "/info/main/workers.html")
-            with connection.getresponse() as answer:
-                assert answer.status == 404
 
 
 @pytest.mark.parametrize("name", ["local-cluster:2", "tcp://127.0.0.1:9"])
@@ -338,21 +280,75 @@ def test_dask_is_optional(tmp_path, store, monkeypatch, name):
         assert executor is None
 
 
+def listening():
+    """Addresses and ports on which this process and its children wait for connections."""
+    own = psutil.Process()
+    return {
+        (found.laddr.ip, found.laddr.port)
+        for process in (own, *own.children(recursive=True))
+        for found in process.net_connections("inet")
+        if found.status == psutil.CONN_LISTEN
+    }
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    """A Dask cluster of one worker process."""
+    """A Dask cluster of one worker process, and what listens because of it."""
     pytest.importorskip("distributed", reason="the optional extra 'cluster' is not installed")
-    with executor_for("local-cluster:1") as client:
+    before = listening()
+    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
+    with executor_for("local-cluster:1@127.0.0.2") as client:
         client.wait_for_workers(1, timeout=60)
-        yield client
+        yield client, listening() - before
+    assert threads == {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
+
+
+@pytest.mark.slow
+def test_a_local_cluster_listens_on_one_address_and_shows_no_page(cluster):
+    _, named = cluster
+    before = listening()
+    with executor_for("local-cluster:1") as other:  # no port is wanted twice
+        assert other.submit(sum, [1, 3]).result() == 4
+        assert_no_page(listening() - before, "127.0.0.1")
+    assert_no_page(named, "127.0.0.2")
+
+
+def assert_no_page(opened, address):
+    assert len(opened) >= 3  # scheduler, worker, nanny
+    assert {ip for ip, _ in opened} == {address}
+    for ip, port in opened:
+        connection = http.client.HTTPConnection(ip, port, timeout=5)
+        with (
+            contextlib.closing(connection),
+            contextlib.suppress(OSError, http.client.HTTPException),  # no web server
+        ):
+            connection.request("GET", "/info/main/workers.html")
+            with connection.getresponse() as answer:
+                assert answer.status == 404
+
+
+@pytest.mark.slow
+def test_the_variable_sends_jobs_to_a_cluster(tmp_path, store, monkeypatch, cluster):
+    monkeypatch.setenv("COMPANION_CLUSTER", cluster[0].scheduler.address)
+    (run,) = run_all([Asks(str(tmp_path), seed=4)], store=store)
+    assert run.metrics["pid"] == run.metrics["asked pid"] != os.getpid()
+    assert [executions(tmp_path, seed) for seed in (4, 5)] == [1, 1]
+    monkeypatch.setenv("COMPANION_CLUSTER", "tcp://127.0.0.1:9")  # would not answer
+    assert run_all([Asks(str(tmp_path), seed=4)], store=store)[0].key == run.key
+    # An executor that is handed in takes precedence.
+    run_all([walk(tmp_path, seed=6)], ThreadPoolExecutor(1), store=store)
+    assert executions(tmp_path, 6) == 1
+    for name in ("", "local"):  # no cluster
+        monkeypatch.setenv("COMPANION_CLUSTER", name)
+        assert run_all([walk(tmp_path, seed=7)], store=store)[0].metrics["pid"] == os.getpid()
 
 
 @pytest.mark.slow
 def test_dask_by_its_address_and_as_an_executor(tmp_path, store, cluster):
-    address = cluster.scheduler.address
-    with executor_for(address) as client:
+    dask, _ = cluster
+    with executor_for(dask.scheduler.address) as client:
         run_all([walk(tmp_path, seed=0)], client, store=store)
-    run_all([walk(tmp_path, seed=1)], cluster.get_executor(), store=store)
+    run_all([walk(tmp_path, seed=1)], dask.get_executor(), store=store)
     assert [executions(tmp_path, seed) for seed in (0, 1)] == [1, 1]
     with pytest.raises(RunsFailed, match=r"Fails\(number=1\).*divides by zero"):
-        run_all([Fails(1)], cluster.get_executor(), store=store)
+        run_all([Fails(1)], dask.get_executor(), store=store)

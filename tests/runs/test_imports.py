@@ -65,7 +65,8 @@ def library(tmp_path, monkeypatch) -> Path:
 
 def _forget() -> None:
     """What a process remembers of the files, as if it were a new one."""
-    for each in (needed, imports._read, imports._passed_on, imports._beside):
+    caches = imports._read, imports._kept, imports._passed_on, imports._beside
+    for each in (needed, *caches):
         each.cache_clear()
 
 
@@ -110,6 +111,35 @@ ALL = SHELF | THREE | {"own", "", "shelf.examples.one"}
 )
 def test_what_code_needs(library, code, modules):
     assert set(needed_by([code]).modules) == {f"lib.{m}".rstrip(".") for m in modules}
+
+
+def test_what_was_read_is_read_no_more_by_the_next_process(library, monkeypatch):
+    """Unless its file is damaged, or there are other modules, by whose names it is understood."""
+    parsed = []
+
+    def parse(code):
+        parsed.append(code)
+        return parse_it(code)
+
+    parse_it = imports._parsed
+    monkeypatch.setattr(imports, "_parsed", parse)
+    first = needed("lib.shelf").fingerprint()
+    (kept,) = library.glob("__pycache__/*.json")
+    assert len(parsed) == 4
+    whole = kept.read_text()
+    for text, module, expected in (
+        (whole, "", 0),
+        (whole[:-9], "", 4),
+        ("0", "", 4),
+        (whole.replace("lib.shelf.one", "lib.shelf.two"), "", 4),
+        (whole, "zz.py", 4),
+    ):
+        kept.write_text(text)
+        (library / (module or "own/__init__.py")).touch()
+        parsed.clear()
+        _forget()
+        assert needed("lib.shelf").fingerprint() == first
+        assert len(parsed) == expected
 
 
 def test_what_cannot_be_followed(library):

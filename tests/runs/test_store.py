@@ -108,16 +108,27 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
 
 
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
-    stale = provenance_module._LOADED | {"runs": "0" * 64}
+    loaded = provenance_module._LOADED
+    stale = loaded | {"runs": b"0" * 32}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
     with pytest.raises(RuntimeError, match="runs"):
         store.run(walk(tmp_path))
     assert executions(tmp_path) == 0
-    monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": code_fingerprint("runs")})
-    monkeypatch.setitem(provenance_module._LOADED, "data", "0" * 64)
+    monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": loaded["runs"]})
+    monkeypatch.setitem(provenance_module._LOADED, "data", b"0" * 32)
     store.run(walk(tmp_path))  # does not depend on lib.data
     with pytest.raises(RuntimeError, match="data"):
         provenance_module.check_loaded()
+    package = tmp_path / "lib" / "runs"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setattr(provenance_module.lib, "__file__", str(package.parent / "__init__.py"))
+    now = {"runs": provenance_module._contents("runs")}
+    monkeypatch.setattr(provenance_module, "_LOADED", now)
+    provenance_module.check_loaded("lib.runs.store")
+    (package / "another.py").write_text("1")
+    with pytest.raises(RuntimeError, match="runs"):
+        provenance_module.check_loaded("lib.runs.store")
 
 
 def test_a_run_is_made_once(tmp_path, store):

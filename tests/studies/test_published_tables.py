@@ -109,8 +109,8 @@ def test_models_with_the_same_chance_are_seldom_told_apart(monkeypatch):
     keys = [(d, name, level, "1 x 1000") for d, level in levels for name in ("ALIBI", "AGIBI")]
     monkeypatch.setattr(published, "published_inputs", lambda: dict.fromkeys(keys, (0.3, 0, 0)))
     monkeypatch.setattr(published, "top_label_guesses", guesses)
-    audit = canary_epsilon(*given(0))
-    monkeypatch.setattr(published, "canary_epsilon", lambda *_, **__: audit)
+    monkeypatch.setattr(published, "canary_epsilon", lambda *_, **__: None)  # no part of this test
+    monkeypatch.setattr(published, "_rate", lambda _: (0.6, 0.1))
     tables = [published.paired_table() for _ in range(runs)]
     found = [table["p"].min() < 0.05 for table in tables]
     assert sum(found) <= stats.binom.isf(1e-4, runs, 0.05)

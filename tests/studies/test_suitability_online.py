@@ -11,7 +11,7 @@ WINDOWS = (8, 25)
 
 def test_statistics_are_scipys():
     rng = np.random.default_rng(0)
-    right, few = rng.random(200) < 0.8, rng.random(60) < 0.6
+    right, few = rng.random(200) < 0.8, rng.random(40) < 0.6
     detector = online.FisherOnline(200, int(right.sum()), WINDOWS)
     (found,) = detector.statistics(few[None])
     smooth = {w: [] for w in WINDOWS}
@@ -20,7 +20,7 @@ def test_statistics_are_scipys():
             table = [[last.sum(), w - last.sum()], [right.sum(), 200 - right.sum()]]
             value = 1 - stats.fisher_exact(table, alternative="less").pvalue
             values.append(0.01 * values[-1] + 0.99 * value if values else value)
-    expected = np.full((2, 60), -np.inf)
+    expected = np.full((2, 40), -np.inf)
     for row, (w, values) in zip(expected, smooth.items(), strict=True):
         row[w - 1 :] = values
     assert found == pytest.approx(expected.max(axis=0), rel=1e-6)

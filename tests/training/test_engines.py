@@ -185,7 +185,7 @@ def test_a_model_depends_neither_on_its_company_nor_on_data_of_others(digits, im
 def test_memory_is_bounded_without_changing_the_result(images, mode, objective):
     data, points = images
     model = replace(CNN, head=objective.model_head)
-    each = config(model, objective=objective, steps=4, batch_size=40)
+    each = config(model, objective=objective, steps=3, batch_size=40)
     whole = train(each, data, points)
     copies = replace(
         each,
@@ -197,10 +197,10 @@ def test_memory_is_bounded_without_changing_the_result(images, mode, objective):
     np.testing.assert_allclose(pieces.parameters, whole.parameters, atol=1e-5)
 
 
-@pytest.mark.parametrize("epsilon", [3.0, math.inf])
-def test_every_example_is_trained_on_with_its_adversarial_twin(images, epsilon):
+@pytest.mark.parametrize("budget", [{}, {"epsilon": math.inf}], ids=["private", "free"])
+def test_every_example_is_trained_on_with_its_adversarial_twin(images, budget):
     data, points = images
-    each = config(CNN, steps=3, batch_size=40, epsilon=epsilon, adversarial=0.05)
+    each = config(CNN, steps=3, batch_size=40, adversarial=0.05, **budget)
     whole = train(each, data, points)
     for other in (
         replace(each, grad_sample_mode="taps") if each.private else replace(each, seed=each.seed),
@@ -307,7 +307,7 @@ def test_both_paths_agree_in_accuracy_within_noise_over_seeds(digits):
     spread is that of both together, since both are the same mechanism if the test is to pass.
     """
     data, points, labels = digits
-    each = config(epsilon=1.0, steps=200, learning_rate=0.5)
+    each = config(epsilon=1.0, steps=100)
     a = [train(replace(each, seed=s), data, points).accuracy(labels) for s in range(5)]
     others = [replace(each, seed=100 + s) for s in range(40)]
     b = [result.accuracy(labels) for result in train_many(others, data, points)]

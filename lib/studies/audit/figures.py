@@ -13,7 +13,6 @@ from lib.audit.intervals import METHODS, epsilon_interval
 from lib.audit.posterior import epsilon_posterior
 from lib.audit.regions import privacy_region
 from lib.plot import COLOURS, MARKERS, new_figure, panels, plain_log, side_by_side
-from lib.studies.audit import detection
 from lib.studies.drawn import Drawn, Run, draws
 from lib.studies.headed import head, head_rows, percent
 
@@ -321,6 +320,8 @@ def one_run_headline(table: pd.DataFrame) -> str:
 @draws("audit_trainings", "detection")
 def draw_detection(run: Run) -> Drawn:
     """Draw the smallest detected understatement against the number of models, a line an audit."""
+    from lib.studies.audit import detection  # which loads PyTorch
+
     table = run.tables["detection"]
     figure, axes = panels(2, 2.6)
     audits = {audit: COLOURS[i] for i, audit in enumerate(dict.fromkeys(table["audit"]))}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def timeline(study: Study) -> list[str]:
     return years or [label for label in labels if label.startswith("rotation ")]
 
 
+@lru_cache(maxsize=1)  # of many jobs, one after the other
 def digits_study(seed: int) -> Study:
     """Make a study of scikit-learn's digits: ID folds by digit, OOD folds of shifted images."""
     from lib.training.linear import train_linear  # here: WILDS's studies need no PyTorch
