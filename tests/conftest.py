@@ -189,7 +189,8 @@ def together(nodeid: str) -> str:
     """The name under which tests are one worker's: a file, or the second half of one."""
     file, _, test = nodeid.removeprefix("tests/").partition("::")
     file = FORKING[0] if file in FORKING else file
-    return f"{file}::second" if "[second-" in test else file
+    half = f"{file}::second"
+    return half if "[second-" in test and half in LONGEST else file
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,8 +20,12 @@ DESKTOP, PHONE = 1280, 360
 MEGABYTE = 1_000_000
 HEAVIEST = MEGABYTE
 
-#: What a page keeps of a reader's choices is not for the next one.
-FORGET = "() => { try { localStorage.clear(); } catch { } }"
+#: What a page keeps of a reader's choices is not for the next one; and it is not laid out once more
+#: when the window becomes a desktop's again.
+LEAVE = """() => {
+  try { localStorage.clear(); } catch { }
+  document.documentElement.style.display = 'none';
+}"""
 
 #: Hidden parts are opened first, so that what a click shows is looked at as well.
 PREPARE = """async () => {
@@ -70,6 +74,8 @@ STRUCTURE = r"""() => {
 
   note('images that do not load', all('img')
     .filter(i => !i.complete || i.naturalWidth === 0).map(brief));
+  note('letters that do not load', [...document.fonts].filter(f => f.status === 'error')
+    .map(f => f.family));
   note('images without alternative text', all('img')
     .filter(i => i.getAttribute('role') !== 'presentation' && !i.alt.trim()).map(brief));
   note('figures without caption', all('figure')
@@ -89,6 +95,21 @@ STRUCTURE = r"""() => {
     .filter(shown).filter(e => !named(e)).map(brief));
   note('links or buttons without name', all('a[href], button, summary')
     .filter(shown).filter(e => !named(e)).map(brief));
+  // In a line of text a link is known by more than its color: it is underlined, or a box, or bold.
+  const line = e => /^inline$/.test(getComputedStyle(e).display);
+  const apart = (e, box) => {
+    const own = getComputedStyle(e), around = getComputedStyle(box);
+    return /underline/.test(own.textDecorationLine) || parseFloat(own.borderBottomWidth) > 0
+      || own.fontWeight !== around.fontWeight || own.backgroundColor !== 'rgba(0, 0, 0, 0)';
+  };
+  note('links known by color alone', all('a[href]').filter(shown).filter(line).filter(e => {
+    let box = e.parentElement;
+    while (box.parentElement && line(box)) box = box.parentElement;
+    const words = e.textContent.trim();
+    const links = all('a[href]', box).map(a => a.textContent).join('');
+    const rest = box.textContent.replace(/\s/g, '').length - links.replace(/\s/g, '').length;
+    return words && rest > 0 && !apart(e, box) && !all('*', e).some(inner => apart(inner, box));
+  }).map(brief));
   const ids = all('[id]').filter(e => !e.closest('svg, mjx-container')).map(e => e.id);
   note('ids used twice', [...new Set(ids.filter((id, i) => ids.indexOf(id) !== i))]);
   note('links to a missing part of the page', all('a[href^="#"]')
@@ -146,18 +167,31 @@ WIDTH = r"""() => {
     const box = scroller(t)?.getBoundingClientRect().right ?? edge;
     return [...range.getClientRects()].some(r => r.right > Math.min(box, edge) + 1);
   }).map(t => t.caption.textContent));
+  // Of each drawing one version is shown, whole, and its words are not shrunk with it.
+  const drawings = [...article.querySelectorAll('.companion-drawing')];
+  const drawn = e => [...e.querySelectorAll('svg')].filter(svg => svg.clientWidth > 0);
+  note('drawings not shown once', drawings
+    .filter(e => e.checkVisibility() && drawn(e).length !== 1).map(brief));
+  note('drawings that are cut', drawings.flatMap(drawn)
+    .filter(e => e.getBoundingClientRect().left < 0
+      || e.getBoundingClientRect().right > window.innerWidth).map(brief));
+  const scale = ({a, b}) => Math.hypot(a, b);
+  note('drawings with small words', drawings.flatMap(drawn)
+    .flatMap(e => [...e.querySelectorAll('text')])
+    .filter(t => parseFloat(getComputedStyle(t).fontSize) * scale(t.getScreenCTM()) < 11)
+    .map(brief));
   const code = [...article.querySelectorAll('div.highlight pre')];
   if (window.innerWidth >= 1280) note('code lines that are cut', code.filter(e =>
     e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(brief));
-  const scrolling = [...article.querySelectorAll('*')].filter(e => e.checkVisibility()
-    && !e.closest('mjx-container') && /auto|scroll/.test(getComputedStyle(e).overflowX)
-    && e.scrollWidth > e.clientWidth + 1);
+  const scrolling = [...article.querySelectorAll('*')].filter(e =>
+    e.scrollWidth > e.clientWidth + 1 && /auto|scroll/.test(getComputedStyle(e).overflowX)
+    && e.checkVisibility() && !e.closest('mjx-container'));
   note('scrolls without keyboard', scrolling.filter(e => e.tabIndex < 0).map(brief));
   note('scrolling tables without role or name', scrolling
     .filter(e => e.querySelector('table'))
     .filter(e => e.getAttribute('role') !== 'region' || !e.getAttribute('aria-label')?.trim())
     .map(brief));
-  return {found, scrolling: scrolling.length};
+  return {found, scrolling: scrolling.length, drawings: drawings.flatMap(drawn).length};
 }"""
 
 # WCAG 2.1, 1.4.3 (AA): 4.5 to 1, or 3 to 1 from 24 px or 18.66 px bold.
@@ -192,29 +226,29 @@ CONTRAST = r"""theme => {
   };
   const opacities = new Map();
   const opacity = e => {
-    if (!opacities.has(e)) opacities.set(e, Number(getComputedStyle(e).opacity));
+    if (!e) return 1;
+    if (!opacities.has(e))
+      opacities.set(e, Number(getComputedStyle(e).opacity) * opacity(e.parentElement));
     return opacities.get(e);
   };
-  const faults = new Map();
-  let looked = 0;
+  const faults = new Map(), looked = new Set();
   const look = (e, text) => {
+    if (looked.has(e)) return;
     if (!e.checkVisibility({visibilityProperty: true, opacityProperty: true})) return;
+    looked.add(e);
+    const style = getComputedStyle(e), below = ground(e), colour = rgba(style.color);
+    const faint = [...colour.slice(0, 3), colour[3] * opacity(e)];
+    const has = ratio(over(faint, below), below);
+    if (has >= 4.5) return;
+    const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
+    const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
+    if (has >= needed) return;
     if (e.closest('[disabled], [aria-disabled=true], mjx-assistive-mml, option')) return;
     const box = e.getBoundingClientRect();
     if (box.width <= 1 || box.height <= 1) return;
-    looked += 1;
-    const style = getComputedStyle(e), below = ground(e);
-    let faint = rgba(style.color);
-    for (let up = e; up; up = up.parentElement)
-      faint = [...faint.slice(0, 3), faint[3] * opacity(up)];
-    const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
-    const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
-    const has = ratio(over(faint, below), below);
-    if (has < needed) {
-      const kind = `${style.color} on rgb(${below.map(Math.round)}): ${has.toFixed(2)}`;
-      if (!faults.has(kind)) faults.set(kind, `${kind}, ${theme}, needs ${needed}: `
-        + `<${e.tagName.toLowerCase()} class="${e.className}"> ${text.trim().slice(0, 40)}`);
-    }
+    const kind = `${style.color} on rgb(${below.map(Math.round)}): ${has.toFixed(2)}`;
+    if (!faults.has(kind)) faults.set(kind, `${kind}, ${theme}, needs ${needed}: `
+      + `<${e.tagName.toLowerCase()} class="${e.className}"> ${text.trim().slice(0, 40)}`);
   };
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node; (node = walk.nextNode());)
@@ -229,7 +263,7 @@ CONTRAST = r"""theme => {
   const dim = [...document.querySelectorAll('article figure img')].filter(i =>
     light(ground(i)) < 0.8 || !whole(getComputedStyle(i).filter)).map(i => i.alt.slice(0, 80));
   if (dim.length) found[`figures on a dark ground (${theme})`] = dim;
-  return {found, looked};
+  return {found, looked: looked.size};
 }"""
 
 
@@ -242,8 +276,10 @@ class Visit:
     figures: int = 0
     tables: int = 0
     scrolling: int = 0
+    drawings: int = 0
     texts: int = 0
     seen: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
     measured: list[int] = field(default_factory=list)
 
 
@@ -312,9 +348,10 @@ def visit_all(tabs, addresses: list[str], axe=(), measure: str = "") -> list[Vis
 EXAMINE = f"""async measure => {{
   await ({TYPESET})();
   const measured = measure ? (0, eval)(`(${{measure}})`)() : [];
+  const loaded = performance.getEntriesByType('resource').map(e => e.name);
   await ({PREPARE})();
   const structure = ({STRUCTURE})(), contrast = ['light', 'dark'].map({CONTRAST});
-  return {{measured, structure, contrast}};
+  return {{measured, loaded, structure, contrast}};
 }}"""
 
 
@@ -326,18 +363,19 @@ def _steps(page, url: str, axe: bool, patience: float, measure: str) -> Iterator
         page.goto(url, wait_until="load")
         found = page.evaluate(EXAMINE, measure)
         structure, result.measured = found["structure"], found["measured"]
+        result.loaded = [page.url, *found["loaded"]]
         result.formulas, result.figures = structure["formulas"], structure["figures"]
         result.tables = structure["tables"]
         result.texts = sum(contrast["looked"] for contrast in found["contrast"])
         for each in (structure, *found["contrast"]):
             result.faults |= each["found"]
         _look_at_width(page, result, DESKTOP, patience)
+        if axe and (seen := _not_accessible(page)):
+            result.faults["axe"] = seen
         page.set_viewport_size({"width": PHONE, "height": 900})
         yield result
         _look_at_width(page, result, PHONE, patience)
-        if axe and (seen := _not_accessible(page)):
-            result.faults["axe"] = seen
-        page.evaluate(FORGET)
+        page.evaluate(LEAVE)
 
 
 #: What is drawn anew when the window changes is drawn in the next frame.
@@ -350,24 +388,30 @@ def _look_at_width(page, result: Visit, width: int, patience: float) -> None:
     while shape["found"] and time.monotonic() < end:
         page.wait_for_timeout(50)
         shape = page.evaluate(WIDTH)
-    result.scrolling = shape["scrolling"]
+    result.scrolling, result.drawings = shape["scrolling"], shape["drawings"]
     result.faults |= {f"{k} ({width} px)": v for k, v in shape["found"].items()}
 
 
 def _not_accessible(page) -> list[str]:
-    """What axe finds; contrast is looked at elsewhere, of formulas too and faster."""
-    page.set_viewport_size({"width": DESKTOP, "height": 900})
-    rules = {"color-contrast": {"enabled": False}}
+    """What axe finds; what it takes half of its time for, and contrast, are looked at elsewhere.
+
+    That is faster, is done on every page, and of formulas too.
+    """
+    rules = {rule: {"enabled": False} for rule in ("color-contrast", "link-in-text-block")}
     options = {"resultTypes": ["violations"], "rules": rules, "preload": False, "selectors": False}
     # Formulas describe themselves.
     found = AXE.run(page, {"exclude": [["mjx-container"]]}, options).response["violations"]
     return [f"{v['id']}: {n['html'][:160]}" for v in found for n in v["nodes"]]
 
 
-def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
+def search(page, address: str, term: str, seconds: float = 30) -> list[tuple[str, str]]:
     """Type a term into the site's search page; return the texts and addresses of the results."""
-    page, errors = browser.new_page(), []
-    page.on("pageerror", lambda e: errors.append(str(e)))
+    errors = []
+
+    def failed(error):
+        errors.append(str(error))
+
+    page.on("pageerror", failed)
     page.goto(f"{address}/search.html", wait_until="load")
     box = page.locator("main input[name=q], article input[name=q], input[name=q]").locator(
         "visible=true"
@@ -384,7 +428,8 @@ def search(browser, address: str, term: str, seconds: float = 30) -> list[tuple[
     )
     if results:
         page.wait_for_load_state("networkidle")  # excerpts of the pages found
-    page.close()
+    page.evaluate(LEAVE)  # it would mark the term on the next page
+    page.remove_listener("pageerror", failed)
     assert not errors, errors
     return [tuple(result) for result in results]
 

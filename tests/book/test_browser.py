@@ -1,5 +1,6 @@
 """The built site in headless Chromium: every page, in both themes, at desktop and phone width."""
 
+import functools
 import gzip
 import re
 import urllib.request
@@ -12,7 +13,7 @@ from notebooks import quick_parameters
 from page_shapes import MEASURE, Shape, too_long
 from site_checks import (
     DESKTOP,
-    PHONE,
+    MEGABYTE,
     TYPESET,
     page_names,
     page_weights,
@@ -71,6 +72,20 @@ def shows_data(name: str) -> bool:
     )
 
 
+@functools.cache
+def travelling(file: Path) -> int:
+    """Bytes of a file on its way: hosts compress texts; letters and pictures travel as they are."""
+    content = file.read_bytes()
+    texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
+    return len(gzip.compress(content, 6) if texts else content)
+
+
+def below(address: str, loaded: list[str]) -> dict[str, int]:
+    """The site's files among addresses, and how large they are on their way."""
+    paths = {urlsplit(each).path.lstrip("/") for each in loaded if each.startswith(f"{address}/")}
+    return {Path(path).name: travelling(HTML / path) for path in paths}
+
+
 @pytest.mark.parametrize(
     ("half", "of_data"),
     [
@@ -80,7 +95,7 @@ def shows_data(name: str) -> bool:
     ],
 )
 def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_data):
-    """The halves are for two workers."""
+    """The halves are for two workers. All that a page loads is below a megabyte as it travels."""
     inner = [] if of_data else page_names(HTML, "reference")
     assert of_data or len(inner) >= 8
     names = [name for name in page_names(HTML) if shows_data(name) == of_data] + inner
@@ -95,9 +110,16 @@ def test_every_page_is_without_fault_and_none_too_long(tabs, address, half, of_d
     files = chapter_files(ROOT / "book").values()
     chapters = {p.relative_to(ROOT / "book").with_suffix(".html").as_posix() for p in files}
     assert too_long(shapes, chapters) == []
-    if one := found.get("suitability.html"):  # what there is was seen
+    travels = {name: below(address, page.loaded) for name, page in found.items()}
+    for name, files in travels.items():
+        assert {Path(name).name, "pydata-sphinx-theme.css", "text.woff"} <= files.keys()
+        assert "fontawesome.js" not in files
+        assert "searchindex.js" not in files or name == "search.html"
+    assert {n: s for n, files in travels.items() if (s := sum(files.values())) >= MEGABYTE} == {}
+    for name in {"suitability.html", "audit.html", "counterfactual.html"} & found.keys():
+        one = found[name]  # what there is was seen
         assert min(one.formulas, one.figures, one.tables) > 3
-        assert one.scrolling > 0
+        assert (one.scrolling > 0, one.drawings) == (True, 1)
 
 
 def test_axe_looks_at_pages_that_are_there():
@@ -110,26 +132,6 @@ def test_no_page_is_too_heavy(address):
     assert too_heavy(HTML) == {}
     assert min(weights.values()) > 5_000
     assert shared > 1_000_000  # MathJax and the theme are there
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["audit", "canaries"])  # the heaviest
-def test_all_that_a_page_loads_is_below_a_megabyte_as_it_travels(browser, address, name):
-    """Hosts compress texts; letters and pictures travel as they are."""
-    page, loaded = browser.new_page(), set()  # which has nothing in store
-    page.on("response", lambda response: loaded.add(urlsplit(response.url).path))
-    page.goto(f"{address}/{name}.html")
-    page.evaluate(TYPESET)
-    sizes = {}
-    for path in loaded:
-        file = HTML / path.removeprefix(urlsplit(address).path).lstrip("/")
-        content = file.read_bytes()
-        texts = file.suffix in (".html", ".css", ".js", ".svg", ".json")
-        sizes[file.name] = len(gzip.compress(content, 6) if texts else content)
-    page.close()
-    assert {f"{name}.html", "pydata-sphinx-theme.css"} <= sizes.keys()
-    assert not {"fontawesome.js", "searchindex.js"} & sizes.keys()
-    assert sum(sizes.values()) < 1_000_000, sizes
 
 
 @pytest.mark.data
@@ -155,10 +157,10 @@ def test_old_addresses_lead_to_pages_that_stay(page, address):
     ("term", "name", "on_disk"),
     [("Clopper-Pearson", "audit", False), ("abstains", "counterfactual", True)],
 )
-def test_search_finds_pages(browser, address, term, name, on_disk):
+def test_search_finds_pages(page, address, term, name, on_disk):
     """Also on a disk, where a page may not read the others."""
     site = HTML.as_uri() if on_disk else address
-    found = search(browser, site, term)
+    found = search(page, site, term)
     names = [link.partition("#")[0].removeprefix(f"{site}/") for _, link in found]
     assert f"{name}.html" in names
     assert all((HTML / each).is_file() for each in names)
@@ -218,7 +220,7 @@ def test_notebook_download_and_csv(address):
 
 
 def test_a_word_shows_its_card_to_mouse_and_keyboard(page, address):
-    page.goto(f"{address}/audit.html")
+    page.goto(f"{address}/training.html")
     for kind, said in (("glossary", "accuracy"), ("bibliography", "2023")):
         link = page.locator(f"a.companion-card[href*='{kind}.html#']").first
         link.hover()
@@ -237,10 +239,9 @@ def test_a_word_shows_its_card_to_mouse_and_keyboard(page, address):
         assert link.evaluate("e => getComputedStyle(e, '::after').content") == content
 
 
-@pytest.mark.parametrize(("name", "on_disk"), [("audit", False), ("beyond/gap", True)])
-def test_the_typeface_comes_with_the_site(page, address, name, on_disk):
-    """Also on a disk, and from a folder below."""
-    page.goto(f"{HTML.as_uri() if on_disk else address}/{name}.html")
+def test_the_typeface_comes_with_the_site(page):
+    """Also on a disk, and in a folder below. That a host has it is seen where all pages are."""
+    page.goto(f"{HTML.as_uri()}/beyond/gap.html")
     loaded = page.evaluate(
         "() => document.fonts.ready.then(all => [...all]"
         ".filter(f => f.family.includes('Companion') && f.status === 'loaded').length)"
@@ -250,29 +251,10 @@ def test_the_typeface_comes_with_the_site(page, address, name, on_disk):
     assert used.startswith('"Companion Sans"')
 
 
-#: Of each drawing that is shown: its edges, and how large its words are.
-DRAWINGS = """() => [...document.querySelectorAll('.companion-drawing svg')]
-  .filter(e => e.checkVisibility() && e.getBoundingClientRect().width > 0)
-  .map(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().right,
-    ...[...e.querySelectorAll('text')].map(t =>
-      parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a)])"""
-
-
-@pytest.mark.parametrize("name", ["suitability", "audit", "counterfactual"])
-def test_a_diagram_is_shown_once_and_its_words_can_be_read(page, address, name):
-    page.goto(f"{address}/{name}.html")
-    for width in (DESKTOP, PHONE):
-        page.set_viewport_size({"width": width, "height": 800})
-        ((left, right, *sizes),) = page.evaluate(DRAWINGS)
-        assert 0 <= left < right <= width
-        assert len(sizes) >= 7
-        assert min(sizes) >= 11
-
-
 def test_a_chapter_prints_as_a_clean_document(page, address):
     """A4 in portrait: solutions and tables are open, code and navigation gone, nothing is cut."""
     page.set_viewport_size({"width": 703, "height": 1000})  # A4 less Chromium's margins
-    page.goto(f"{address}/audit.html")
+    page.goto(f"{address}/suitability_guarantee.html")
     page.evaluate(TYPESET)
     page.emulate_media(media="print")
     visible = "all => all.map(e => e.checkVisibility() && e.getBoundingClientRect().height > 0)"
