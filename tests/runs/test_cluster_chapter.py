@@ -27,7 +27,9 @@ IMPORTED += ("lib.studies.interplay.experiments",)
 @pytest.fixture
 def forks(monkeypatch):
     """What forks kernels and, when asked to, Dask's workers."""
-    dask = pytest.importorskip("dask", reason="the optional extra 'cluster' is not installed")
+    reason = "the optional extra 'cluster' is not installed"
+    pytest.importorskip("distributed", reason=reason)  # which first has settings of its own
+    dask = pytest.importorskip("dask")
     forkserver._forkserver._stop()  # another test's, which has imported other modules
     monkeypatch.setattr(Fork, "preloaded", IMPORTED)
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
