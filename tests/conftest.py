@@ -34,13 +34,10 @@ os.environ.setdefault("COMPANION_PUBLIC_DATA", "1")  # as chapters have it; test
 LONGEST = (
     "book/test_browser.py",
     "book/test_pipeline.py",
-    "training/test_engines.py",
     "book/test_parameter_files.py",
     "book/test_site_checks.py",
     "book/test_widgets.py",
     "studies/test_sanity.py",
-    "report/test_report_abstention.py",
-    "report/test_report_analyses.py",
     "test_contributing.py",
     "book/test_together.py",
     "test_house.py",
@@ -72,6 +69,12 @@ LONGEST = (
     "counterfactual/test_forest.py",
     "book/test_numbers.py",
     "book/test_browser.py::second",
+)
+# What numba compiles for these, a build of the site has compiled, too: they come last.
+COMPILING = (
+    "report/test_report_abstention.py",
+    "training/test_engines.py",
+    "report/test_report_analyses.py",
 )
 # Their builds are forks of one process, which takes two seconds to import what builds do.
 FORKING = ("book/test_pipeline.py", "book/test_builders.py")
@@ -127,7 +130,7 @@ def _compiled():
 
 
 def pytest_configure(config):
-    named = [name.partition("::")[0] for name in LONGEST + FORKING + STUDIES + FAST]
+    named = [name.partition("::")[0] for name in LONGEST + COMPILING + FORKING + STUDIES + FAST]
     if gone := [name for name in named if not (ROOT / "tests" / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py names what is not there: {', '.join(gone)}")
     if config.getoption("numprocesses", None):
@@ -195,8 +198,8 @@ def together(nodeid: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    rank = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(together(item.nodeid), len(rank)))
+    rank = {name: place for place, name in enumerate((*LONGEST, None, *COMPILING))}
+    items.sort(key=lambda item: rank.get(together(item.nodeid), rank[None]))
     for item in items:
         if is_fast(item.path) and not any(map(item.get_closest_marker, ("slow", *WRITTEN))):
             item.add_marker("fast")

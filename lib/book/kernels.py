@@ -124,6 +124,8 @@ PRELOADED = (
     "sklearn.metrics",
     "sklearn.model_selection",
     "torch",
+    "torch._dynamo",  # which deterministic algorithms and optimizers ask for: a second
+    "opacus",
 )
 #: What a kernel sets for figures, unless it is set, before Matplotlib is imported.
 _FIGURES = "module://matplotlib_inline.backend_inline"
