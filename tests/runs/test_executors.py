@@ -158,13 +158,13 @@ from lib.runs import RunStore, run_all
 if __name__ == "__main__":
     # Shells start background jobs with interrupts ignored, which is inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    jobs = [Walk(sys.argv[1], seed=s, steps=600, pause=0.1) for s in range(4)]
+    jobs = [Walk(sys.argv[1], seed=s, steps=6000, pause=0.1) for s in range(4)]
     run_all(jobs, store=RunStore(sys.argv[2]), max_workers=2)
 """
 
 
 def walking(folder):
-    """A script that runs four walks of a minute each, two at a time; it has begun two of them."""
+    """A script that runs four walks of ten minutes each, two at a time."""
     folder.mkdir()
     (folder / "script.py").write_text(WALKS)
     root, path = str(ROOT), os.environ["PYTHONPATH"]
