@@ -18,9 +18,8 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -160,30 +159,11 @@ def pytest_ignore_collect(collection_path, config):
     return None if (is_fast(path) if mark == "fast" else names(path, mark)) else True
 
 
-def parsed_once(load: Callable[..., Any]) -> Callable[..., Any]:
-    """scikit-learn's digits, of which it reads the text anew for each of some hundred calls.
-
-    The book's own loader copies them; whoever would change what all have gets an error.
-    """
-
-    @functools.cache
-    def loaded(**options: Any) -> Any:
-        found = load(**options)
-        for array in found if isinstance(found, tuple) else found.values():
-            if hasattr(array, "flags"):
-                array.flags.writeable = False
-        return found
-
-    return loaded
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """What was imported and collected stays: no garbage collection need look at it ever again."""
     gc.disable()
     yield
-    if datasets := sys.modules.get("sklearn.datasets"):
-        datasets.load_digits = parsed_once(datasets.load_digits)
     gc.freeze()
     gc.enable()
 

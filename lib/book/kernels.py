@@ -16,11 +16,8 @@ from pathlib import Path
 from unittest import mock
 
 import psutil
-import zmq
-from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import local_provisioner
-from traitlets import Type
 
 # What a socket's path may have: 104 bytes on macOS, 108 on Linux, and a number is added.
 _LONGEST = 90
@@ -61,33 +58,6 @@ class OwnSockets:
         self._remove()
 
 
-class ChapterClient(AsyncKernelClient):
-    """Asks a kernel that is being started again soon, and goes on as soon as it answers.
-
-    The usual client tries again after a tenth of a second or two, and listens for a fifth of one,
-    when all has been said, for more: a cell's outputs are told by whose they are.
-    """
-
-    def __init__(self, **settings) -> None:
-        super().__init__(**settings)
-        self.context.setsockopt(zmq.RECONNECT_IVL, _SOON)
-
-    async def _async_wait_for_ready(self, timeout: float | None = None) -> None:
-        channel = self.iopub_channel
-        listen = channel.get_msg
-
-        async def briefly(timeout: float) -> dict:
-            return await listen(timeout=min(timeout, _SOON / 1000))
-
-        with mock.patch.object(channel, "get_msg", briefly):
-            await super()._async_wait_for_ready(timeout)
-
-    wait_for_ready = _async_wait_for_ready
-
-
-_SOON = 10  # milliseconds
-
-
 class ChapterKernelManager(OwnSockets, AsyncKernelManager):
     """Kills an idle kernel without interrupting it first, and does not doze until it has ended.
 
@@ -98,9 +68,7 @@ class ChapterKernelManager(OwnSockets, AsyncKernelManager):
     time is up. All that a chapter gives has arrived by then.
     """
 
-    client_factory = Type(ChapterClient)
-
-    async def _async_wait(self, pollinterval: float = _SOON / 10_000) -> None:
+    async def _async_wait(self, pollinterval: float = 0.001) -> None:
         await super()._async_wait(pollinterval)
 
     async def _async_interrupt_kernel(self) -> None:

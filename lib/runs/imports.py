@@ -31,7 +31,6 @@ _NAMED = re.compile(r"\blib(?:\.\w+)+")
 _COMPUTED, _RUN = {"import_module", "run_module", "run_path"}, {"__import__", "exec", "eval"}
 _ALL_NAMES = {"globals", "locals", "vars"}
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _OWN_PLACE = {"__file__", "__package__", "__path__"}
 _OF_PACKAGES = ("__all__", "__version__")  # what a package may set without having code of its own
 
@@ -118,17 +117,10 @@ def source_file(module: str) -> Path | None:
     if module.partition(".")[0] != "lib":
         file = getattr(sys.modules.get(module), "__file__", None)
         return None if file is None else Path(file)
-    path = f"{_parent(lib.__file__)}{os.sep}{module.replace('.', os.sep)}"  # hundreds a chapter
-    for each in (f"{path}{os.sep}__init__.py", f"{path}.py"):
-        if os.path.isfile(each):
-            return Path(each)
-    return None
-
-
-@cache
-def _parent(file: str) -> str:
-    """The folder that a package's folder lies in."""
-    return os.path.dirname(os.path.dirname(file))
+    root = os.path.dirname(os.path.dirname(lib.__file__))  # hundreds of times a chapter
+    path = os.path.join(root, *module.split("."))
+    found = filter(os.path.isfile, (os.path.join(path, "__init__.py"), f"{path}.py"))
+    return next(map(Path, found), None)
 
 
 def _everything() -> list[Import]:
@@ -210,21 +202,11 @@ def _parsed(code: bytes) -> _Found:
     with _uncollected():
         tree = ast.parse(code)
         found = tuple(_imports(tree))
-        for node in _statements(tree):
+        for node in ast.walk(tree):
             documented = isinstance(node, _DOCUMENTED)
             if documented and ast.get_docstring(node, clean=False) is not None:
                 del node.body[0]
         return found, hashlib.sha256(ast.dump(tree).encode()).digest()
-
-
-def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """A tree and the statements in it; no parts of these, which are most."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for name in _BLOCKS:
-            waiting += getattr(node, name, ())
 
 
 @contextlib.contextmanager
@@ -277,16 +259,10 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         yield node
-        for name in reversed(node._fields):
-            part = getattr(node, name, None)
-            if isinstance(part, list) and not (name == "body" and _for_types_alone(node)):
-                waiting += [each for each in reversed(part) if isinstance(each, ast.AST)]
-            elif isinstance(part, ast.AST) and not isinstance(part, ast.expr_context):
-                waiting.append(part)
-
-
-def _for_types_alone(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        parts = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            parts = [part for part in parts if part not in node.body]
+        waiting += reversed(parts)
 
 
 def _named_in(text: str) -> Iterator[Import]:

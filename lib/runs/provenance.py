@@ -93,23 +93,7 @@ def _parts() -> list[str]:
     return [*names, *sorted(f"lib.{path.stem}" for path in root.glob("[a-z]*.py"))]
 
 
-def _contents(part: str) -> bytes:
-    """SHA-256 of the Python files of a part, as they are now: asked before each run."""
-    root, digest = os.path.dirname(lib.__file__), hashlib.sha256()
-    files = [os.path.join(root, f"{part.removeprefix('lib.')}.py")]
-    if not part.startswith("lib."):
-        walk = os.walk(os.path.join(root, part))
-        files = sorted(os.path.join(folder, n) for folder, _, ns in walk for n in ns)
-    for file in files:
-        if file.endswith(".py"):
-            with open(file, "rb") as stream:
-                content = stream.read()
-            digest.update(f"{file}\0{len(content)}\0".encode())
-            digest.update(content)
-    return digest.digest()
-
-
-_LOADED = {part.removeprefix("lib."): _contents(part) for part in _parts()}  # 2 ms
+_LOADED = {part.removeprefix("lib."): code_fingerprint(part) for part in _parts()}  # 2 ms
 
 
 def check_loaded(*parts: str) -> None:
@@ -121,7 +105,7 @@ def check_loaded(*parts: str) -> None:
     now = {part.removeprefix("lib."): part for part in _parts()}
     names = {part.split(".")[1] if part.startswith("lib.") else part for part in parts}
     names = sorted(names & (_LOADED.keys() | now.keys()) or _LOADED)
-    found = {name: _contents(now[name]) for name in names if name in now}
+    found = {name: code_fingerprint(now[name]) for name in names if name in now}
     changed = [name for name in names if found.get(name) != _LOADED.get(name)]
     if changed:
         raise RuntimeError(

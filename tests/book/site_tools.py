@@ -74,10 +74,6 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def end_headers(self):
-        self.send_header("Cache-Control", "max-age=600")
-        super().end_headers()
-
     def send_error(self, code, message=None, explain=None):
         page = Path(self.directory, "404.html")
         if code != 404 or not page.is_file():

@@ -80,22 +80,16 @@ def test_a_kernel_takes_ports_where_a_path_would_be_too_long(tmp_path, monkeypat
     assert ChapterKernelManager().transport == "tcp"
 
 
-def test_an_idle_kernel_is_ended_without_an_interrupt_and_waited_for_without_dozing():
+def test_an_idle_kernel_is_ended_without_an_interrupt():
     """SIGINT makes it complain on the terminal, or leave while a task of it is pending."""
 
-    async def signals() -> tuple[list[int], bool, float]:
+    async def signals() -> tuple[list[int], bool]:
         manager = ChapterKernelManager()
         await manager.start_kernel()
         client = manager.client()
         client.start_channels()
-        sent, waits, listen = [], [], client.iopub_channel.get_msg
-
-        async def noted_wait(timeout: float) -> dict:
-            waits.append(timeout)
-            return await listen(timeout=timeout)
-
+        sent = []
         try:
-            client.iopub_channel.get_msg = noted_wait
             await client.wait_for_ready(timeout=60)
             send = manager.provisioner.send_signal
 
@@ -107,11 +101,10 @@ def test_an_idle_kernel_is_ended_without_an_interrupt_and_waited_for_without_doz
         finally:
             client.stop_channels()
             await manager.shutdown_kernel(now=True)
-        return sent, await manager.is_alive(), max(waits)
+        return sent, await manager.is_alive()
 
-    sent, alive, longest = asyncio.run(signals())
+    sent, alive = asyncio.run(signals())
     assert not alive
-    assert longest < 0.05  # the usual client's is 0.2
     assert sent == [signal.SIGKILL]
 
 

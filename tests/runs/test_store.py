@@ -108,14 +108,13 @@ def test_code_and_data_are_part_of_the_key(tmp_path, monkeypatch):
 
 
 def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monkeypatch):
-    loaded = provenance_module._LOADED
-    stale = loaded | {"runs": b"0" * 32}
+    stale = provenance_module._LOADED | {"runs": "0" * 64}
     monkeypatch.setattr(provenance_module, "_LOADED", stale)
     with pytest.raises(RuntimeError, match="runs"):
         store.run(walk(tmp_path))
     assert executions(tmp_path) == 0
-    monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": loaded["runs"]})
-    monkeypatch.setitem(provenance_module._LOADED, "data", b"0" * 32)
+    monkeypatch.setattr(provenance_module, "_LOADED", stale | {"runs": code_fingerprint("runs")})
+    monkeypatch.setitem(provenance_module._LOADED, "data", "0" * 64)
     store.run(walk(tmp_path))  # does not depend on lib.data
     with pytest.raises(RuntimeError, match="data"):
         provenance_module.check_loaded()
@@ -123,7 +122,7 @@ def test_code_that_changed_after_it_was_loaded_is_not_run(tmp_path, store, monke
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     monkeypatch.setattr(provenance_module.lib, "__file__", str(package.parent / "__init__.py"))
-    now = {"runs": provenance_module._contents("runs")}
+    now = {"runs": code_fingerprint("runs")}
     monkeypatch.setattr(provenance_module, "_LOADED", now)
     provenance_module.check_loaded("lib.runs.store")
     (package / "another.py").write_text("1")
